@@ -30,17 +30,7 @@ def model() -> GCM:
 
 
 def _audit(option: str) -> Callable[[Path], object]:
-    arguments = [
-        "audit",
-        f"{__name__}:model",
-        "rows.csv",
-        "--r",
-        "r",
-        "--pairs",
-        "9",
-        "--quiet",
-        option,
-    ]
+    arguments = f"audit {__name__}:model rows.csv --r r --pairs 9 --quiet {option}".split()
     return lambda path: sys.exit(main([*arguments, str(path)]))
 
 
@@ -92,8 +82,7 @@ def told(write: Callable[[Path], object], path: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    "writer",
-    [pytest.param(w, marks=pytest.mark.long(keep=0)) if w in SLOW else w for w in WRITERS],
+    "writer", [pytest.param(w, marks=pytest.mark.long(keep=0)) if w in SLOW else w for w in WRITERS]
 )
 def test_a_full_disk_is_told_and_leaves_what_was_there(
     writer: str, folder: Path, capsys: pytest.CaptureFixture[str]

@@ -13,14 +13,13 @@ from typing import Any
 import pyro
 import pytest
 import torch
+import zoo
 
 from pyro_gcm import GCM, fit
 from pyro_gcm._utils import interrupts as interrupts
 from pyro_gcm._utils.interrupts import interruption_point, shielded, unshielded
 
-G = torch.Generator().manual_seed(0)
-X, R = torch.randn(200, 3, generator=G), torch.randn(200, 2, generator=G)
-Y = (torch.rand(200, generator=G) < torch.sigmoid(R[:, 0])).float()
+X, R, Y = zoo.rows(count=200).map(torch.Tensor.float)[:3]
 
 
 def ctrl_c() -> None:

@@ -16,7 +16,9 @@ import pyro
 import pyro.distributions as dist
 import pytest
 import torch
+import zoo
 from torch import Tensor, nn
+from training_runs import weights
 
 from pyro_gcm import GCM, IGCM, baselines, fit
 from pyro_gcm._utils.evaluating import evaluating
@@ -26,15 +28,9 @@ from pyro_gcm.members import MemberSettings, build_members
 from pyro_gcm.nets import Conditional
 from pyro_gcm.training import gathered
 
-G = torch.Generator().manual_seed(0)
-X, R = torch.randn(120, 3, generator=G), torch.randn(120, 2, generator=G)
-Y = (torch.rand(120, generator=G) < torch.sigmoid(R[:, 0] + X[:, 0])).float()
+X, R, Y = zoo.rows(count=120).map(Tensor.float)[:3]
 QUICK: Any = {"epochs": 2, "batch_size": 30, "progress": False}
 Results = dict[str, Any]
-
-
-def results_of(model: Any) -> Results:
-    return {name: value.clone() for name, value in model.state_dict().items()}
 
 
 def trained(make: Callable[[], Any], **options: Any) -> Callable[[], Results]:
@@ -42,7 +38,7 @@ def trained(make: Callable[[], Any], **options: Any) -> Callable[[], Results]:
         model = make()
         data = (X, R, Y) if model.dtype == torch.float32 else (X.double(), R.double(), Y.double())
         result = fit(model, *data, **gathered({**QUICK, **options}))
-        return {**results_of(model), "loss": result.history["loss"].to_numpy()}
+        return {**weights(model), "loss": result.history["loss"].to_numpy()}
 
     return run
 
@@ -51,7 +47,7 @@ def trained_baseline() -> Results:
     with Randomness(0).in_use():
         model = baselines.MLP(3, 2, hidden=4)
     baselines.fit(model, X, R, Y, **QUICK)
-    return results_of(model)
+    return weights(model)
 
 
 def members() -> GCM:
@@ -102,7 +98,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "importance": lambda model: importance_diagnostics(
         model, X[:9], R[:9], Y[:9], num_particles=50, progress=False
     ),
-    "a new model": lambda model: results_of(type(model)(3, 2, hidden=4, seed=8)),
+    "a new model": lambda model: weights(type(model)(3, 2, hidden=4, seed=8)),
 }
 
 
@@ -190,6 +186,47 @@ def test_dropout_stays_off_until_the_last_prediction_has_ended() -> None:
     assert all(part.training for part in model.modules())
 
 
+class Counting(nn.Module):
+    """Does something of its own when its mode changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.modes: list[bool] = []
+
+    def train(self, mode: bool = True) -> Counting:
+        self.modes.append(mode)
+        return super().train(mode)
+
+
+def modes(module: nn.Module) -> list[bool]:
+    return [part.training for part in module.modules()]
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("kind", ["plain", "its own train", "scripted"])
+def test_every_part_is_in_evaluation_mode_and_gets_its_own_mode_back(kind: str) -> None:
+    part: nn.Module = nn.Dropout(0.9)
+    if kind == "its own train":
+        part = Counting()
+    elif kind == "scripted":
+        part = torch.jit.script(part)
+    net = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Dropout(0.5)), part, nn.BatchNorm1d(2))
+    net[1].eval()
+    before = modes(net)
+    with pytest.raises(KeyError), evaluating(net):  # noqa: PT012
+        assert not any(modes(net))
+        if kind == "scripted":
+            assert torch.equal(part(torch.ones(50)), torch.ones(50))
+        raise KeyError
+    assert modes(net) == before
+    if isinstance(part, Counting):
+        assert part.modes == [False]
+    net.eval()
+    with evaluating(net):
+        assert not any(modes(net))
+    assert not any(modes(net))
+
+
 def test_a_prediction_of_a_model_in_training_runs_between_its_steps(globals_stay: None) -> None:
     run = {"epochs": 6, "batch_size": 30, "progress": False}
     wanted = members()
@@ -206,7 +243,7 @@ def test_a_prediction_of_a_model_in_training_runs_between_its_steps(globals_stay
     fit(model, X, R, Y, **run, callback=lambda step: kept.append(model.predict(X, R)))
     done.set()
     watcher.join()
-    assert same(results_of(wanted), results_of(model))
+    assert same(weights(wanted), weights(model))
     assert len(seen) > 3
     # Each is what some step left, not a mixture; before the first step the units are learned.
     known = {value.numpy().tobytes() for value in kept}

@@ -15,6 +15,8 @@ REACH = 2.0**20
 #: Steps that may interpolate; later ones halve the bracket, so that it gets small in any case.
 _INTERPOLATIONS = 40
 _FINEST = 2.0**-59
+#: Doublings after which the ends of the reach are looked at.
+_PATIENCE = 3
 #: Where quantiles are first looked for, in standard deviations; how often, and how close to a
 #: level, in probits, they come. Probits beyond `_FAR` count as equal.
 _STARTS = (0.5, 1.0, 2.0, 4.0, 8.0, 32.0, 2.0**7, 2.0**10, 2.0**15, 2.0**20)
@@ -46,8 +48,13 @@ def smallest_reaching(
     loc, scale = loc.double(), scale.double()
     low, high = loc - scale, loc + scale
     at_low, at_high = function(low) - target, function(high) - target
+    open_ = torch.ones_like(loc, dtype=torch.bool)
     for power in range(1, doublings + 1):
-        above, below = at_low >= 0.0, at_high < 0.0
+        above, below = open_ & (at_low >= 0.0), open_ & (at_high < 0.0)
+        if power == _PATIENCE:  # most that are left have no bracket
+            far = torch.where(above, -scale, scale) * 2.0**doublings + loc
+            open_ = (function(far) >= target) != above
+            above, below = above & open_, below & open_
         if above.any():
             low = torch.where(above, loc - 2.0**power * scale, low)
             at_low = function(low) - target

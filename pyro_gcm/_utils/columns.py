@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Integral, Real
@@ -81,18 +81,23 @@ def unmasked(array: Any) -> npt.NDArray[Any]:
 
 
 def column_of(series: Any, label: str) -> Column:
-    """A narwhals series as a column."""
+    """A series of pandas or narwhals as a column."""
     import narwhals as nw
+    import pandas as pd
 
+    if isinstance(series, pd.Series):  # the common types, for which narwhals takes longer
+        kind = series.dtype
+        if isinstance(kind, np.dtype) and kind.kind in "biuf" and kind.itemsize <= 8:
+            return _of_numbers(series.to_numpy(), label, series.to_list)
+        if isinstance(kind, pd.StringDtype):
+            labels = series.to_numpy(dtype=object, copy=True)
+            labels[missing := pd.isna(labels)] = None
+            if not missing.all():
+                return Column(label, labels=labels, categorical=True)
+        series = nw.from_native(series, series_only=True)
     kind = series.dtype
     if kind == nw.Boolean or kind.is_numeric():
-        values = numbers_of(series)
-        large = kind.is_integer() and (np.abs(values.astype(np.float64)) > _EXACT).any()
-        return Column(
-            label,
-            values.astype(np.float64),
-            _labels(series.to_list(), label) if large else None,
-        )
+        return _of_numbers(numbers_of(series), label, series.to_list, kind.is_integer())
     if kind == nw.Enum:
         levels = tuple(_label(level, label) for level in kind.categories)
         labels = _labels(series.to_list(), label)
@@ -131,18 +136,30 @@ def columns_of(table: Any, estimator: Any = None) -> list[Column]:
     )
     labels = [f"column {j}" for j in range(array.shape[1])]
     if array.dtype.kind in "biuf":
-        numbers, found = array.astype(np.float64), []
-        for j, label in enumerate(labels):
-            large = array.dtype.kind in "iu" and (np.abs(numbers[:, j]) > _EXACT).any()
-            exact = _labels(array[:, j].tolist(), label) if large else None
-            found.append(Column(label, numbers[:, j], exact))
-        return found
+        return [_of_numbers(v, label, v.tolist) for v, label in zip(array.T, labels, strict=True)]
     if array.dtype.kind in "OUST":
         objects = array.astype(object)
         return [_of_objects(objects[:, j], label) for j, label in enumerate(labels)]
     if array.dtype.kind in "mM":
         raise TypeError(of_times(f"{labels[0]} of X", str(array.dtype)))
     raise TypeError(f"X must have numbers or text, got an array of {array.dtype}")
+
+
+def _of_numbers(
+    values: npt.NDArray[Any],
+    label: str,
+    exact: Callable[[], Sequence[Any]],
+    whole: bool | None = None,
+) -> Column:
+    """A column of numbers.
+
+    :param exact: gives the values of large integers.
+    :param whole: whether they are integers, which their type says by default.
+    """
+    numbers = values.astype(np.float64)
+    whole = values.dtype.kind in "iu" if whole is None else whole
+    large = whole and (np.abs(numbers) > _EXACT).any()
+    return Column(label, numbers, _labels(exact(), label) if large else None)
 
 
 def _kind_of(rows: Sequence[Any]) -> str:
@@ -171,16 +188,12 @@ def _of_objects(values: Sequence[Any] | npt.NDArray[np.object_], label: str) -> 
 
 
 def _labels(values: Sequence[Any], label: str) -> npt.NDArray[np.object_]:
-    codes: dict[Any, str | float | None] = {}
-    found = np.empty(len(values), dtype=object)
-    for row, value in enumerate(values):
-        if _is_missing(value):
-            continue
-        if value not in codes:
-            codes[value] = _label(value, label)
-        found[row] = codes[value]
-    if len({isinstance(value, str) for value in codes.values()}) > 1:
+    distinct = dict.fromkeys(values)
+    codes = {v: None if _is_missing(v) else _label(v, label) for v in distinct}
+    if len({isinstance(code, str) for code in codes.values() if code is not None}) > 1:
         raise ValueError(f"{label} of X mixes text and numbers in its categories: make them one")
+    found = np.empty(len(values), dtype=object)
+    found[:] = [codes[value] for value in values]
     return found
 
 

@@ -164,11 +164,13 @@ def _of_frame(frame: Any) -> Table:
     rows, count = frame.shape
     if not rows or not count:
         raise ValueError(f"X must have at least one row and one column, got shape {frame.shape}")
-    columns = [
-        column_of(series, f"column {name!r}")
-        for name, series in zip(frame.columns, frame.iter_columns(), strict=True)
-    ]
-    return Table(columns, frame.columns)
+    import pandas as pd
+
+    names, native = frame.columns, frame.to_native()
+    whole = isinstance(native, pd.DataFrame)
+    series = (native[name] for name in native) if whole else frame.iter_columns()
+    pairs = zip(series, names, strict=True)
+    return Table([column_of(values, f"column {name!r}") for values, name in pairs], names)
 
 
 def names_of(

@@ -175,6 +175,7 @@ def _scorer(
         for fold in range(of_fold.max() + 1):
             learn, rest = of_fold != fold, of_fold == fold
             model = kind(
+                max_iter=int(np.clip(len(outcome) // 10, 50, 100)),  # few rows are learned by heart
                 max_leaf_nodes=int(np.clip(len(outcome) // 125, 4, 16)),
                 early_stopping=False,
                 monotonic_cst=directions,

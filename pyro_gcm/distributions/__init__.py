@@ -1,16 +1,15 @@
 """Order events, their exact cost posterior, and the families of their costs."""
 
+from pyro_gcm.distributions.base import LazyDistribution
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.curve_outcome import AlongAxis, OrderedLevel
 from pyro_gcm.distributions.dependent_costs import CommonFactor, CostMixture, shifted
+from pyro_gcm.distributions.event_sides import InfiniteCost
 from pyro_gcm.distributions.event_time import EventTime
 from pyro_gcm.distributions.families import CostFamily, cost_family
-from pyro_gcm.distributions.guessed_event import GuessedEvent
-from pyro_gcm.distributions.infinite_cost import InfiniteCost
 from pyro_gcm.distributions.latent_mixture import LatentMixture
-from pyro_gcm.distributions.lazy_distribution import LazyDistribution
 from pyro_gcm.distributions.numerics import ndtri_exp, probit
-from pyro_gcm.distributions.order_event import OrderEvent, integrates_over
+from pyro_gcm.distributions.order_event import GuessedEvent, OrderEvent, integrates_over
 from pyro_gcm.distributions.partly_known import ObservedCost, PartlyKnown, given_observed
 from pyro_gcm.distributions.register_family import register_cost_family
 from pyro_gcm.distributions.revenue_posterior import (

@@ -12,8 +12,8 @@ from torch import Tensor
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable, an_event, tensors
 from pyro_gcm.distributions.event_forms import SMALLEST_PRODUCT
+from pyro_gcm.distributions.event_sides import InfiniteCost, prepend_atom
 from pyro_gcm.distributions.families import cost_family, of_same_family, tail_log_probs
-from pyro_gcm.distributions.infinite_cost import InfiniteCost, prepend_atom
 from pyro_gcm.distributions.numerics import first_terms, log1mexp, log_any
 
 if TYPE_CHECKING:
@@ -82,8 +82,7 @@ class CostPosterior(Expandable):
         log_prior = self.event.cost.log_prob(value)
         return self._wide(log_prior + log_ratio.to(log_prior.dtype))
 
-    @torch.no_grad()
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Independent draws of shape `sample_shape + batch_shape + event_shape`."""
         event, cost = self.event, self.event.cost
         shape = self._extended_shape(sample_shape)
@@ -139,10 +138,8 @@ class CostPosterior(Expandable):
     def _first_weights_in_logs(self, where: Tensor) -> tuple[Tensor, Tensor]:
         """The same in log form for some elements of the batch, [n, (G,) 1 + K] and [n, ...]."""
         cost, batch_shape = self.event.cost, self.batch_shape
-        log_below, log_above = (
-            log_p.expand(batch_shape + self.event_shape)[where]
-            for log_p in self.event.coordinate_log_probs()
-        )
+        whole, logs = batch_shape + self.event_shape, self.event.coordinate_log_probs()
+        log_below, log_above = (log_p.expand(whole)[where] for log_p in logs)
         if isinstance(cost, InfiniteCost):
             logits = cost.logits.expand(batch_shape + self.event_shape[:-1])[where]
             log_below, log_above = prepend_atom(logits, log_below, log_above)
@@ -171,9 +168,8 @@ class CostPosterior(Expandable):
         draw = torch.where(is_above, -u, u).mul_(base.scale).add_(base.loc)
         far = mass < SMALLEST_PRODUCT
         if _any(far):
-            point, loc, scale = (
-                v.expand(far.shape)[far] for v in (event.point, base.loc, base.scale)
-            )
+            parts = event.point, base.loc, base.scale
+            point, loc, scale = (v.expand(far.shape)[far] for v in parts)
             part = of_same_family(base, loc=loc, scale=scale)
             draw[far] = truncated_sample(part, *tail_log_probs(part, point), sides[far])
         return draw
@@ -236,11 +232,10 @@ def truncated_sample(base: Any, log_below: Tensor, log_above: Tensor, sides: Ten
     :param sides: `UPPER_TRUNCATED`, `LOWER_TRUNCATED` or `UNTRUNCATED` for every coordinate.
     """
     log_u = _uniform(sides.shape, log_below.device).log()
-    log_part = log_u + torch.where(
-        sides == UPPER_TRUNCATED, log_below, torch.where(sides == LOWER_TRUNCATED, log_above, 0.0)
-    )
-    log_rest = log1mexp(log_part.clamp(max=0.0))
     above = sides == LOWER_TRUNCATED
+    truncated = torch.where(above, log_above, 0.0)
+    log_part = log_u + torch.where(sides == UPPER_TRUNCATED, log_below, truncated)
+    log_rest = log1mexp(log_part.clamp(max=0.0))
     log_p = torch.where(above, log_rest, log_part)
     log_q = torch.where(above, log_part, log_rest)
     return cost_family(type(base)).quantile(base, log_p, log_q)

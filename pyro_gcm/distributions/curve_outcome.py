@@ -15,16 +15,7 @@ from torch import Tensor
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.base import Enumerable, EventOutcome, tensors
 from pyro_gcm.distributions.curve_posterior import CurvePosterior
-from pyro_gcm.distributions.event_curve import (
-    EXACT,
-    INTERVAL_CENSORED,
-    LEFT_CENSORED,
-    RIGHT_CENSORED,
-    Axis,
-    CensoredObservation,
-    EventCurve,
-    same_position,
-)
+from pyro_gcm.distributions.event_curve import Axis, CensoredObservation, EventCurve, Seen
 from pyro_gcm.distributions.event_planes import on_grid
 from pyro_gcm.distributions.order_event import OrderEvent
 
@@ -80,18 +71,17 @@ class CurveOutcome(EventOutcome):
         else:
             observed = self.observation(value)
             log_p = self.curve.log_prob(observed)
-            if observed.has(EXACT):
-                log_p = log_p + torch.where(observed.kind == EXACT, self.log_slope(value), 0.0)
+            if observed.has(Seen.EXACT):
+                log_p = log_p + torch.where(observed.kind == Seen.EXACT, self.log_slope(value), 0.0)
         return self._wide(log_p.to(self.event.dtype))
 
     def _agrees(self, own: Tensor, value: Tensor) -> Tensor:
         """Whether the outcome of known costs is the value, or in it."""
         return own == value
 
-    @torch.no_grad()
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Draws of shape `sample_shape + batch_shape + event_shape`."""
-        shape = torch.Size(sample_shape) + self.batch_shape
+        shape = sample_shape + self.batch_shape
         cost = self.cost if self.cost is not None else self.event.cost.expand(shape).sample()
         return self.drawn(cost).expand(shape + self.event_shape)
 
@@ -127,7 +117,7 @@ class AlongAxis(CurveOutcome):
     def observation(self, value: Tensor) -> CensoredObservation:
         """The position itself."""
         shift, slope = self.axis(self.units.position(value.double()))
-        kind = torch.full(value.shape, EXACT, dtype=torch.int8, device=value.device)
+        kind = torch.full(value.shape, Seen.EXACT, dtype=torch.int8, device=value.device)
         return CensoredObservation(kind, shift, shift, slope, self.event.cost_event_dim)
 
     def log_slope(self, value: Tensor) -> Tensor:
@@ -141,7 +131,7 @@ class AlongAxis(CurveOutcome):
 
     def _agrees(self, own: Tensor, value: Tensor) -> Tensor:
         own, at = (self.units.position(y.double()) for y in (own, value))
-        return same_position(own, at, self.event.dtype)
+        return self.curve.same_position(own, at, self.event.dtype)
 
     def cdf(self, value: Tensor) -> Tensor:
         """Pr(y <= value), float64."""
@@ -182,15 +172,12 @@ class OrderedLevel(Enumerable, CurveOutcome):
         """The event occurs at the level and not at the next one."""
         top = self.levels - 1
         level = value.round().long()
-        kind = torch.full(value.shape, INTERVAL_CENSORED, dtype=torch.int8, device=value.device)
-        kind = kind.masked_fill(level == 0, RIGHT_CENSORED).masked_fill(level == top, LEFT_CENSORED)
+        kind = torch.full(value.shape, Seen.BETWEEN, dtype=torch.int8, device=value.device)
+        kind = kind.masked_fill(level == 0, Seen.ABOVE).masked_fill(level == top, Seen.BELOW)
         # Of level 0 the lower end is the first threshold, of the top one the higher end the last.
         low, high = ((level + step).clamp(1, top) - 1 for step in (1, 0))
-        low_shift, high_shift = self._shift(low), self._shift(high)
-        slope = torch.ones_like(low_shift)
-        return CensoredObservation.of_ends(
-            kind, low_shift, high_shift, slope, self.event.cost_event_dim
-        )
+        ends, dims = (self._shift(low), self._shift(high)), self.event.cost_event_dim
+        return CensoredObservation.of_ends(kind, *ends, torch.ones_like(ends[0]), dims)
 
     def _shift(self, index: Tensor) -> Tensor:
         """The shifts of a threshold for every row, [..., (G,) K]."""
@@ -213,11 +200,8 @@ class OrderedLevel(Enumerable, CurveOutcome):
     def probabilities(self) -> Tensor:
         """Pr(y = l) of every level, float64, [..., L]."""
         levels = torch.arange(self.levels, device=self.event.device).double()
-        each = [
-            self.curve.log_prob(self.observation(level.expand(self.batch_shape)))
-            for level in levels
-        ]
-        return torch.stack(each, -1).exp()
+        seen = [self.observation(level.expand(self.batch_shape)) for level in levels]
+        return torch.stack([self.curve.log_prob(each) for each in seen], -1).exp()
 
     def cdf(self, value: Tensor) -> Tensor:
         """Pr(y <= value), float64."""

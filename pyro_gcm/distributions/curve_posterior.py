@@ -12,18 +12,9 @@ from torch import Tensor
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable
 from pyro_gcm.distributions.cost_posterior import CostPosterior
-from pyro_gcm.distributions.event_curve import (
-    EXACT,
-    INTERVAL_CENSORED,
-    LEFT_CENSORED,
-    RIGHT_CENSORED,
-    CensoredObservation,
-    EventCurve,
-    log_interval,
-    same_position,
-)
+from pyro_gcm.distributions.event_curve import CensoredObservation, EventCurve, Seen, log_interval
+from pyro_gcm.distributions.event_sides import InfiniteCost
 from pyro_gcm.distributions.families import cost_family, tail_log_probs
-from pyro_gcm.distributions.infinite_cost import InfiniteCost
 from pyro_gcm.distributions.order_event import OrderEvent
 
 
@@ -69,13 +60,11 @@ class CurvePosterior(Expandable):
         def occurs(shift: Tensor) -> Tensor:
             return self.curve.at(shift).given_cost(value).mean == 1.0
 
-        agrees = torch.where(
-            observed.kind == INTERVAL_CENSORED,
-            occurs(observed.high) & ~occurs(observed.low),
-            occurs(observed.end) == (observed.kind == LEFT_CENSORED),
-        )
+        between = occurs(observed.high) & ~occurs(observed.low)
+        beyond = occurs(observed.end) == (observed.kind == Seen.BELOW)
+        agrees = torch.where(observed.kind == Seen.BETWEEN, between, beyond)
         log_p = agrees.double().log()
-        if not observed.has(EXACT):
+        if not observed.has(Seen.EXACT):
             return log_p
         # The event occurs at the position if the margin of its costs, which is 0, would grow.
         margin = (event.revenue + observed.low).to(value.dtype) - value
@@ -84,38 +73,33 @@ class CurvePosterior(Expandable):
         if event.cost_event_dim == 2:
             worst, best = worst.max(-1)
             slope = slope.gather(-1, best.unsqueeze(-1)).squeeze(-1)
-        met = same_position(worst, torch.zeros_like(worst), value.dtype)
+        met = self.curve.same_position(worst, torch.zeros_like(worst), value.dtype)
         at = torch.where(met, slope.double().log(), -math.inf)
-        return torch.where(observed.kind == EXACT, at, log_p)
+        return torch.where(observed.kind == Seen.EXACT, at, log_p)
 
-    @torch.no_grad()
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Independent draws of shape `sample_shape + batch_shape + event_shape`."""
-        observed, shape = self.observation, torch.Size(sample_shape) + self.batch_shape
+        observed, shape = self.observation, sample_shape + self.batch_shape
         draw = None
-        if observed.has(RIGHT_CENSORED) or observed.has(LEFT_CENSORED):
+        if observed.has(Seen.ABOVE) or observed.has(Seen.BELOW):
             event = self.curve.at(observed.end)
-            outcome = (observed.kind == LEFT_CENSORED).double().expand(shape)
+            outcome = (observed.kind == Seen.BELOW).double().expand(shape)
             draw = CostPosterior(event.expand(shape), outcome, validate_args=False).sample()
-        for kind, sampler in ((INTERVAL_CENSORED, self._sample_between), (EXACT, self._sample_at)):
-            if not observed.has(kind):
-                continue
-            part = sampler(shape)
-            chosen = (observed.kind == kind)[(..., *[None] * len(self.event_shape))]
-            draw = part if draw is None else torch.where(chosen, part, draw)
+        for kind, sampler in ((Seen.BETWEEN, self._sample_between), (Seen.EXACT, self._sample_at)):
+            if observed.has(kind):
+                chosen = (observed.kind == kind)[(..., *[None] * len(self.event_shape))]
+                part = sampler(shape)
+                draw = part if draw is None else torch.where(chosen, part, draw)
         assert draw is not None
         return draw
 
     def _sample_at(self, shape: torch.Size) -> Tensor:
         """Draws given the position, [*shape, (G,) K]."""
-        point = self.curve.at(self.observation.low).point.to(self.event.dtype)
+        low = self.observation.low
+        point = self.curve.at(low).point.to(self.event.dtype)
         revenue = self.curve.rows(point.expand(*shape, *self.event_shape))
-        g, k = self._drawn_term(
-            self.curve.log_density_terms(self.observation.low, self.observation.slope), shape
-        )
-        hits, misses = (
-            self._one_by_one(self.observation.low, shape, outcome) for outcome in (1.0, 0.0)
-        )
+        g, k = self._drawn_term(self.curve.log_density_terms(low, self.observation.slope), shape)
+        hits, misses = (self._one_by_one(low, shape, outcome) for outcome in (1.0, 0.0))
         hits = torch.where(k, revenue, hits)
         return torch.where(g.unsqueeze(-1), hits, misses).reshape(shape + self.event_shape)
 

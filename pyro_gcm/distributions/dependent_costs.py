@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable, distributions, tensors
+from pyro_gcm.distributions.event_sides import InfiniteCost
 from pyro_gcm.distributions.families import (
     CostFamily,
     add_cost_family,
@@ -20,7 +21,6 @@ from pyro_gcm.distributions.families import (
     parameters_of,
     tail_log_probs,
 )
-from pyro_gcm.distributions.infinite_cost import InfiniteCost
 from pyro_gcm.distributions.numerics import normal_log_tails, probit
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(64)
@@ -56,13 +56,10 @@ class DependentCosts(Expandable):
     def _base(self) -> Any:
         raise NotImplementedError
 
-    @torch.no_grad()
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Draws of shape `sample_shape + batch_shape + event_shape`."""
-        draw: Tensor = self.given(
-            self.latent.expand(self.batch_shape).sample(sample_shape)
-        ).sample()
-        return draw
+        latent = self.latent.expand(self.batch_shape).sample(sample_shape)
+        return self.given(latent).sample()
 
 
 class CommonFactor(DependentCosts):
@@ -118,15 +115,13 @@ class CommonFactor(DependentCosts):
         shift = self.loading * value.reshape(*value.shape, *(1,) * events)
         spread = (1.0 - self.loading.square()).sqrt()
         if type(base) is Normal:
-            return Normal(
-                base.loc + base.scale * shift, base.scale * spread, validate_args=False
-            ).to_event(events)
+            loc, scale = base.loc + base.scale * shift, base.scale * spread
+            return Normal(loc, scale, validate_args=False).to_event(events)
         return GivenFactor(base, shift, spread, validate_args=False).to_event(events)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density, of shape `sample_shape + batch_shape`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         score = probit(*tail_log_probs(self.cost, value))
         a = self.loading.double().expand(broadcast_shapes(self.loading.shape, self.event_shape))
         free = 1.0 - a.square()
@@ -142,7 +137,7 @@ class CommonFactor(DependentCosts):
         return self._wide((total(density.double()) + 0.5 * copula).to(density.dtype))
 
 
-class GivenFactor(TorchDistribution):
+class GivenFactor(Expandable):
     """A univariate cost F^-1(Phi(shift + spread e)), e ~ N(0, 1), of a `CommonFactor`.
 
     :param base: the distribution of which F is the distribution function.
@@ -154,8 +149,8 @@ class GivenFactor(TorchDistribution):
     def __init__(
         self, base: Any, shift: Tensor, spread: Tensor, *, validate_args: bool | None = None
     ) -> None:
+        self.base, self.shift, self.spread = base, shift, spread
         shape = broadcast_shapes(base.batch_shape, shift.shape, spread.shape)
-        self.base, self.shift, self.spread = base, shift.expand(shape), spread.expand(shape)
         super().__init__(shape, torch.Size(), validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
@@ -163,23 +158,15 @@ class GivenFactor(TorchDistribution):
         """That of the family."""
         return self.base.support
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> GivenFactor:
-        """The same distribution with a larger batch shape."""
-        shape = torch.Size(batch_shape)
-        return GivenFactor(
-            self.base, self.shift.expand(shape), self.spread.expand(shape), validate_args=False
-        )
-
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density."""
         score = probit(*tail_log_probs(self.base, value))
         free = (score - self.shift) / self.spread
         density: Tensor = self.base.log_prob(value)
         copula = 0.5 * (score.square() - free.square()) - self.spread.log()
-        return density + copula.to(density.dtype)
+        return self._wide(density + copula.to(density.dtype))
 
-    @torch.no_grad()
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Draws of shape `sample_shape + batch_shape`."""
         free = torch.randn(self._extended_shape(sample_shape), dtype=torch.float64)
         return self.at(free.to(self.shift.device)).to(self.shift.dtype)
@@ -196,9 +183,9 @@ class GivenFactor(TorchDistribution):
 
     def _moment(self, power: int) -> Tensor:
         like: Any = {"dtype": torch.float64, "device": self.shift.device}
-        shape = -1, *(1,) * self.shift.dim()
+        shape = -1, *(1,) * len(self.batch_shape)
         free, weight = (torch.tensor(v, **like).reshape(shape) for v in _HERMITE)
-        return (weight * self.at(free).pow(power)).sum(0).to(self.shift.dtype)
+        return self._wide((weight * self.at(free).pow(power)).sum(0).to(self.shift.dtype))
 
     def at(self, free: Tensor) -> Tensor:
         """The cost where e is `free`, float64."""
@@ -279,8 +266,7 @@ class CostMixture(DependentCosts):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density, of shape `sample_shape + batch_shape`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         events = len(self.event_shape)
         each: Tensor = self._base.log_prob(value.unsqueeze(-1 - events)).flatten(-events).sum(-1)
         return self._wide((self.logits.log_softmax(-1) + each).logsumexp(-1))

@@ -15,6 +15,7 @@ with hit_gk = Pr(c_gk < r_gk + m_gk) and miss_g = 1 - prod_k hit_gk: nothing can
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from enum import IntEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -23,18 +24,17 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
 from pyro_gcm._utils.bisection import smallest_reaching
+from pyro_gcm._utils.tensors import elementwise
 from pyro_gcm.distributions.event_planes import (
     CostCoordinates,
     EventPlanes,
     Factor,
     coarse,
-    elementwise,
-    is_separable,
     on_grid,
     planes,
 )
+from pyro_gcm.distributions.event_sides import prepend_atom
 from pyro_gcm.distributions.families import StandardFamily, cost_family, tail_log_probs
-from pyro_gcm.distributions.infinite_cost import prepend_atom
 from pyro_gcm.distributions.numerics import Transformable, in_transform, log1mexp, log_any
 from pyro_gcm.distributions.order_event import OrderEvent
 
@@ -54,15 +54,15 @@ class AxisInPlanes:
         raise NotImplementedError
 
 
-#: What was seen of the first position at which the event occurs: it itself, that it lies above a
-#: position, below one, or between two.
-EXACT, RIGHT_CENSORED, LEFT_CENSORED, INTERVAL_CENSORED = 0, 1, 2, 3
+#: What was seen of the first position at which the event occurs: it itself, or that it lies above a
+#: position (right-censored), below one (left-censored) or between two (interval-censored).
+Seen = IntEnum("Seen", "EXACT ABOVE BELOW BETWEEN", start=0)
 
 
 class CensoredObservation(NamedTuple):
     """An observation of the first position at which an event occurs, possibly censored.
 
-    :param kind: EXACT, RIGHT_CENSORED, LEFT_CENSORED or INTERVAL_CENSORED, int8, [...].
+    :param kind: a `Seen`, int8, [...].
     :param low: shift at the position, or at the lower end, [..., (G,) K]; finite everywhere.
     :param high: shift at the upper end, above `low` where that is looked at.
     :param slope: of the shift at `low`.
@@ -84,12 +84,9 @@ class CensoredObservation(NamedTuple):
         There they are put in order, so that no branch that is not taken has a NaN in its gradient.
         """
         of_row = kind[(..., *[None] * event_dim)]
-        high = torch.where(
-            (of_row == LEFT_CENSORED) | (of_row == INTERVAL_CENSORED), high, low + 1.0
-        )
-        return cls(
-            kind, torch.where(of_row == LEFT_CENSORED, high - 1.0, low), high, slope, event_dim
-        )
+        high = torch.where((of_row == Seen.BELOW) | (of_row == Seen.BETWEEN), high, low + 1.0)
+        low = torch.where(of_row == Seen.BELOW, high - 1.0, low)
+        return cls(kind, low, high, slope, event_dim)
 
     def has(self, kind: int) -> bool:
         """Whether a row is of this kind, or may be; of no rows, and under `torch.func`, all are."""
@@ -100,7 +97,7 @@ class CensoredObservation(NamedTuple):
     def end(self) -> Tensor:
         """The end that is known: `high` where the position lies below it, else `low`."""
         of_row = self.kind[(..., *[None] * self.event_dim)]
-        return torch.where(of_row == LEFT_CENSORED, self.high, self.low)
+        return torch.where(of_row == Seen.BELOW, self.high, self.low)
 
 
 class _Point(NamedTuple):
@@ -151,24 +148,24 @@ class EventCurve:
     def _taken_apart(self) -> tuple[CostCoordinates, Tensor] | None:
         """Planes of the costs and of the revenues, where coordinates can be evaluated alone."""
         event = self.event
-        if isinstance(event.cost, Tensor) or not is_separable(event):
+        if isinstance(event.cost, Tensor) or not event.is_separable:
             return None
         return CostCoordinates(event), planes(event.revenue, event.cost_shape)
 
     def log_prob(self, observed: CensoredObservation) -> Tensor:
         """log-probability of what was seen, a density by s where it is the position, float64."""
         kind, found = observed.kind, None
-        if observed.has(RIGHT_CENSORED) or observed.has(LEFT_CENSORED):
-            found = self.at(observed.end).log_prob64((kind == LEFT_CENSORED).double())
-        if observed.has(INTERVAL_CENSORED):
+        if observed.has(Seen.ABOVE) or observed.has(Seen.BELOW):
+            found = self.at(observed.end).log_prob64((kind == Seen.BELOW).double())
+        if observed.has(Seen.BETWEEN):
             # Elsewhere any interval will do, but a far one would have no gradient.
-            of_row = kind[(..., *[None] * observed.event_dim)] == INTERVAL_CENSORED
+            of_row = kind[(..., *[None] * observed.event_dim)] == Seen.BETWEEN
             ends = torch.where(of_row, observed.low, 0.0), torch.where(of_row, observed.high, 1.0)
             part = self.log_between(*ends)
-            found = part if found is None else torch.where(kind == INTERVAL_CENSORED, part, found)
-        if observed.has(EXACT):
+            found = part if found is None else torch.where(kind == Seen.BETWEEN, part, found)
+        if observed.has(Seen.EXACT):
             part = self.log_density(observed.low, observed.slope)
-            found = part if found is None else torch.where(kind == EXACT, part, found)
+            found = part if found is None else torch.where(kind == Seen.EXACT, part, found)
         assert found is not None
         return found
 
@@ -209,6 +206,12 @@ class EventCurve:
         start = torch.zeros_like((revenue + cost)[(..., *[0] * self.event.cost_event_dim)]).double()
         return smallest_reaching(lead, 0.0, start, torch.ones_like(start))
 
+    @staticmethod
+    def same_position(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
+        """Whether positions agree as far as costs of a dtype, and revenues on a grid, can tell."""
+        tolerance = 2e3 * torch.finfo(dtype).eps + 1e-9
+        return (a == b) | ((a - b).abs() <= tolerance * (1.0 + b.abs()))
+
     def rows(self, of_costs: Tensor) -> Tensor:
         """[..., (G,) K] with a dimension G, which is 1 without alternatives."""
         return of_costs if self.event.cost_event_dim == 2 else of_costs.unsqueeze(-2)
@@ -232,12 +235,6 @@ class EventCurve:
         return _Point(event.point.double(), hit, log_any(parts[1], parts[0]))
 
 
-def same_position(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
-    """Whether positions agree as far as costs of a dtype, and revenues on a grid, can tell them."""
-    tolerance = 2e3 * torch.finfo(dtype).eps + 1e-9
-    return (a == b) | ((a - b).abs() <= tolerance * (1.0 + b.abs()))
-
-
 def _before(log_p: Tensor) -> Tensor:
     """Sums along the last dimension of what comes before each entry."""
     return pad(log_p[..., :-1].cumsum(-1), (1, 0))
@@ -256,12 +253,6 @@ class _LogInterval(Transformable):
         return standard.log_interval(a, b)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.standard, *ends = inputs
-        ctx.save_for_backward(*ends, output)
-        ctx.save_for_forward(*ends, output)
-
-    @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         low, high = _end_slopes(ctx)
         return None, -grad_outputs[0] * low, grad_outputs[0] * high
@@ -274,8 +265,8 @@ class _LogInterval(Transformable):
 
 
 def _end_slopes(ctx: Any) -> tuple[Tensor, ...]:
-    *ends, log_p = ctx.saved_tensors
-    return tuple(torch.exp(ctx.standard.log_density(u) - log_p) for u in ends)
+    (standard,), (*ends, log_p) = ctx.options, ctx.saved_tensors
+    return tuple(torch.exp(standard.log_density(u) - log_p) for u in ends)
 
 
 def log_interval(base: Any, low: Tensor, high: Tensor) -> Tensor:
@@ -294,9 +285,8 @@ def log_interval(base: Any, low: Tensor, high: Tensor) -> Tensor:
         ends = torch.broadcast_tensors((low - loc) / scale, (high - loc) / scale)
         log_p: Tensor = _LogInterval.apply(standard, *ends)
         return log_p
-    (below_low, above_low), (below_high, above_high) = (
-        tail_log_probs(base, value) for value in (low, high)
-    )
+    tails = [tail_log_probs(base, value) for value in (low, high)]
+    (below_low, above_low), (below_high, above_high) = tails
     from_below = below_high < above_low
     more = torch.where(from_below, below_high, above_low)
     less = torch.where(from_below, below_low, above_high)

@@ -26,13 +26,13 @@ from torch import Tensor
 
 from pyro_gcm.distributions.base import Expandable
 from pyro_gcm.distributions.event_planes import planes_of
+from pyro_gcm.distributions.event_sides import prepend_atom
 from pyro_gcm.distributions.families import (
     StandardFamily,
     cost_family,
     of_same_family,
     tail_log_probs,
 )
-from pyro_gcm.distributions.infinite_cost import prepend_atom
 from pyro_gcm.distributions.numerics import in_transform, log_any, probit
 
 #: Below this probability the product form may have lost digits, and the log form takes its place.
@@ -138,6 +138,11 @@ class EventForms(Expandable):
         return _where_rare(mean.clamp_min(SMALLEST_PRODUCT).log(), mean, in_logs)
 
     @property
+    def is_separable(self) -> bool:
+        """Whether coordinates and rows can be evaluated one by one, of a random cost or revenue."""
+        return cost_family(type(self.base_dist)).standard is not None
+
+    @property
     def _standard(self) -> StandardFamily | None:
         """The family of the random side in product form, if it has one.
 
@@ -202,9 +207,8 @@ class EventForms(Expandable):
         """
         base, point = self.base_dist, self.point
         if where is not None:
-            loc, scale, point = (
-                _at(where, v, self.cost_shape) for v in (base.loc, base.scale, point)
-            )
+            parts = base.loc, base.scale, point
+            loc, scale, point = (_at(where, v, self.cost_shape) for v in parts)
             base = of_same_family(base, loc=loc, scale=scale)
         log_below, log_above = tail_log_probs(base, point)
         # Against a known cost it is the revenue that has to be above.

@@ -7,7 +7,6 @@ coordinate has tensors of its own, planes, whose dimensions are those of revenue
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,15 +21,6 @@ TINY = 1e-280
 ALL = slice(None)
 #: Numbers of costs that are evaluated at once where there are many values of one row.
 AT_ONCE = 1 << 18
-
-
-def elementwise() -> AbstractContextManager[None]:
-    """Inside, torch's functions skip every mode, such as that of batch-invariant products.
-
-    Each of them takes its detour otherwise.
-    """
-    context: AbstractContextManager[None] = torch._C.DisableTorchFunction()
-    return context
 
 
 def coarse(values: Tensor) -> Tensor:
@@ -202,11 +192,6 @@ def planes_of(event: Any, rows: slice = ALL) -> EventPlanes:
 def of_rows(values: Tensor, rows: slice) -> Tensor:
     """Some rows of values [..., B], which may also be the same for all rows, [..., 1] or []."""
     return values[..., rows] if values.dim() and values.shape[-1] > 1 else values
-
-
-def is_separable(event: Any) -> bool:
-    """Whether the coordinates and the rows of an `OrderEvent` can be evaluated one by one."""
-    return cost_family(type(event.base_dist)).standard is not None
 
 
 def any_of(probabilities: list[Tensor]) -> Tensor:

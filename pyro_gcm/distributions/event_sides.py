@@ -1,17 +1,22 @@
-"""The two sides of an order event: a cost and a revenue, each a tensor or a distribution.
+"""The two sides of an order event, a cost and a revenue, and costs that may be infinite.
 
 In a generative story `Left` stands for a cost: for its distribution, or a draw of it.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
 import pyro.distributions as dist
 import torch
+from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
-from pyro_gcm.distributions.base import distributions
+from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm.distributions.base import Expandable, distributions, tensors
 from pyro_gcm.distributions.families import base_distribution, cost_family
 
 
@@ -127,3 +132,128 @@ def gaussian_difference(cost: Any, revenue: Any) -> Any:
             )
     scale = torch.hypot(cost.scale.double(), revenue.scale.double())
     return dist.Normal(cost.loc.double() - revenue.loc.double(), scale)
+
+
+class InfiniteCost(Expandable):
+    """A cost that is +inf with probability p0 = sigmoid(logits) and otherwise a draw of `cost`.
+
+    It bounds the probability of an order event: Pr(c < r) < 1 - p0 for every revenue, so that a
+    model trained on small revenues is not certain of y = 1 at large ones. An alternative is
+    infinite as a whole, in all its K coordinates, and independently of the other alternatives;
+    with several of them the bound is 1 - prod_g p0_g.
+
+    `log_prob` is the density with respect to Lebesgue measure plus an atom at the row of infinite
+    costs: log(1 - p0) + log p(c) of a finite row and log(p0) of an infinite one. A row with both
+    finite and infinite costs has density 0.
+
+    Source: paper, appendix C.
+
+    :param cost: distribution with independent coordinates, of event shape [K] or [G, K].
+    :param logits: log-odds of an infinite cost, of a shape that broadcasts against `batch_shape`
+        for [K] and `batch_shape + (G,)` for [G, K]; -inf gives `cost` itself.
+    :raises ValueError: for a cost whose coordinates are not independent.
+
+    >>> import pyro.distributions as dist, torch
+    >>> from pyro_gcm.distributions import InfiniteCost, OrderEvent
+    >>> cost = InfiniteCost(dist.Normal(torch.zeros(2), 1.0).to_event(1), torch.tensor(0.0))
+    >>> OrderEvent(cost, torch.full((2,), 100.0)).mean
+    tensor(0.5000)
+    """
+
+    arg_constraints: dict[str, Any] = {"logits": constraints.real}
+
+    def __init__(
+        self, cost: TorchDistribution, logits: Tensor, *, validate_args: bool | None = None
+    ) -> None:
+        univariate("cost", cost)
+        tensors(logits=logits)
+        alternatives = cost.event_shape[:-1]  # (G,), or nothing
+        rows = broadcast_shapes(cost.batch_shape + alternatives, logits.shape)
+        batch_shape = rows[: len(rows) - len(alternatives)]
+        self.cost = cost if cost.batch_shape == batch_shape else cost.expand(batch_shape)
+        self.logits = logits.expand(rows)  # [..., (G)]
+        super().__init__(batch_shape, cost.event_shape, validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=False)
+    def support(self) -> constraints.Constraint | None:
+        """The support of `cost`, which includes its infinite boundary."""
+        return self.cost.support
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> InfiniteCost:
+        """The same distribution with a larger batch shape."""
+        cost, alternatives = self.cost.expand(torch.Size(batch_shape)), self.event_shape[:-1]
+        logits = self.logits.expand(cost.batch_shape + alternatives)
+        return InfiniteCost(cost, logits, validate_args=self._validate_args)
+
+    @property
+    def p0(self) -> Tensor:
+        """Probability that an alternative is infinite, `batch_shape` or `batch_shape + (G,)`."""
+        return torch.sigmoid(self.logits)
+
+    @property
+    def log_infinite(self) -> Tensor:
+        """log(p0)."""
+        return logsigmoid(self.logits)
+
+    @property
+    def log_finite(self) -> Tensor:
+        """log(1 - p0)."""
+        return logsigmoid(-self.logits)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Log-density, of shape `sample_shape + batch_shape`."""
+        self._check(value)
+        finite = value.isfinite()
+        # Any finite value will do instead: the density at infinity would have NaN gradients.
+        density: Tensor = base_distribution(self.cost).log_prob(torch.where(finite, value, 0.5))
+        log_atom = torch.where((value == math.inf).all(-1), self.log_infinite, -math.inf)
+        log_p = torch.where(finite.all(-1), self.log_finite + density.sum(-1), log_atom)
+        return log_p.sum(-1) if len(self.event_shape) == 2 else log_p
+
+    @property
+    def mean(self) -> Tensor:
+        """Infinite where p0 > 0."""
+        return torch.where((self.logits > -math.inf)[..., None], math.inf, self.cost.mean)
+
+    @property
+    def variance(self) -> Tensor:
+        """Infinite where p0 > 0."""
+        return torch.where((self.logits > -math.inf)[..., None], math.inf, self.cost.variance)
+
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
+        """Draws of shape `sample_shape + batch_shape + event_shape`."""
+        draw: Tensor = self.cost.sample(sample_shape)
+        return draw.masked_fill(self.sample_infinite(draw.shape[:-1])[..., None], math.inf)
+
+    @torch.no_grad()
+    def sample_infinite(self, shape: torch.Size) -> Tensor:
+        """Draws of whether each alternative is infinite, of shape `shape`, `[..., (G)]`."""
+        uniform = torch.rand(shape, dtype=torch.float64, device=self.logits.device)
+        return uniform < torch.sigmoid(self.logits.double())
+
+
+def prepend_atom(
+    logits: Tensor, hit: Tensor, miss: Tensor, function: Callable[[Tensor], Tensor] = logsigmoid
+) -> tuple[Tensor, Tensor]:
+    """The log-probabilities that coordinates hit and miss, with the atom as the first one.
+
+    An infinite cost misses every revenue, so the atom is one more coordinate, which hits with
+    probability 1 - p0.
+
+    :param logits: log-odds of an infinite cost, [..., (G)].
+    :param hit: log-probabilities of finite costs, float64, [..., (G,) K].
+    :param miss: those of the complement.
+    :param function: of log-odds: `torch.sigmoid` for probabilities in place of their logarithms.
+    :returns: both, [..., (G,) 1 + K].
+    """
+    rows = broadcast_shapes(logits.shape, hit.shape[:-1])
+
+    def with_atom(odds: Tensor, costs: Tensor) -> Tensor:
+        return torch.cat([function(odds).expand(rows)[..., None], costs.expand(*rows, -1)], -1)
+
+    return with_atom(-logits.double(), hit), with_atom(logits.double(), miss)
+
+
+def finite_part(cost: Any) -> Any:
+    """The distribution of a cost given that it is finite."""
+    return cost.cost if isinstance(cost, InfiniteCost) else cost

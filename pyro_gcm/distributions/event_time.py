@@ -10,15 +10,7 @@ from pyro.distributions import constraints
 from torch import Tensor
 
 from pyro_gcm.distributions.curve_outcome import AxisUnits, CurveOutcome
-from pyro_gcm.distributions.event_curve import (
-    EXACT,
-    INTERVAL_CENSORED,
-    LEFT_CENSORED,
-    RIGHT_CENSORED,
-    Axis,
-    CensoredObservation,
-    same_position,
-)
+from pyro_gcm.distributions.event_curve import Axis, CensoredObservation, Seen
 from pyro_gcm.distributions.numerics import in_transform
 from pyro_gcm.distributions.order_event import OrderEvent
 
@@ -68,20 +60,18 @@ class EventTime(CurveOutcome):
     def observation(self, value: Tensor) -> CensoredObservation:
         """Return the constraint that (lower, upper) [..., 3] puts on the time."""
         lower, upper = value[..., 0].double(), value[..., 1].double()
-        kind = torch.full(lower.shape, INTERVAL_CENSORED, dtype=torch.int8, device=lower.device)
-        kind = kind.masked_fill(lower == 0.0, LEFT_CENSORED).masked_fill(
-            upper.isinf(), RIGHT_CENSORED
-        )
-        kind = kind.masked_fill(lower == upper, EXACT)
-        inside, below = kind != LEFT_CENSORED, (kind == LEFT_CENSORED) | (kind == INTERVAL_CENSORED)
+        kind = torch.full(lower.shape, Seen.BETWEEN, dtype=torch.int8, device=lower.device)
+        for where, seen in ((lower == 0.0, Seen.BELOW), (upper.isinf(), Seen.ABOVE)):
+            kind = kind.masked_fill(where, seen)
+        kind = kind.masked_fill(lower == upper, Seen.EXACT)
+        inside, below = kind != Seen.BELOW, (kind == Seen.BELOW) | (kind == Seen.BETWEEN)
         # After a time of 0 is after the beginning of time, whose logarithm is finite.
         low_shift, slope = self.axis(self._position(lower.clamp(min=1.0 / LATEST), inside))
+        dims = self.event.cost_event_dim
         if not (in_transform() or below.any()):
-            return CensoredObservation(kind, low_shift, low_shift, slope, self.event.cost_event_dim)
+            return CensoredObservation(kind, low_shift, low_shift, slope, dims)
         high_shift, _ = self.axis(self._position(upper, below))
-        return CensoredObservation.of_ends(
-            kind, low_shift, high_shift, slope, self.event.cost_event_dim
-        )
+        return CensoredObservation.of_ends(kind, low_shift, high_shift, slope, dims)
 
     def _position(self, time: Tensor, where: Tensor) -> Tensor:
         """Positions of times [...]; elsewhere any one that is finite."""
@@ -117,7 +107,8 @@ class EventTime(CurveOutcome):
     def _agrees(self, own: Tensor, value: Tensor) -> Tensor:
         time, (lower, upper) = own[..., 1], value[..., :2].unbind(-1)
         at, low, high = (self._position(v.double(), v > 0.0) for v in (time, lower, upper))
-        at_low, at_high = (same_position(at, end, self.event.dtype) for end in (low, high))
+        ends = (self.curve.same_position(at, end, self.event.dtype) for end in (low, high))
+        at_low, at_high = ends
         inside = ((lower < time) | at_low) & ((time <= upper) | at_high)
         return torch.where(lower == upper, at_low, inside)
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from pyro_gcm._utils.validation import as_tensor
 from pyro_gcm.distributions.base import Expandable, distributions, real_costs, tensors
+from pyro_gcm.distributions.event_sides import InfiniteCost, finite_part, prepend_atom
 from pyro_gcm.distributions.families import tail_log_probs
-from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part, prepend_atom
 
 
 class LatentMixture(Expandable):
@@ -59,9 +59,7 @@ class LatentMixture(Expandable):
 
     def _average(self, values: Tensor) -> Tensor:
         """Weighted mean of `[N, ...] + event_shape` over the draws."""
-        weights = self.log_weights.exp().reshape(
-            *self.log_weights.shape, *(1,) * len(self.event_shape)
-        )
+        weights = self.log_weights.exp()[(..., *[None] * len(self.event_shape))]
         # An infinite value of weight 0 does not count.
         return torch.where(weights > 0, weights * values, 0.0).sum(0).to(self.loc.dtype)
 
@@ -116,10 +114,9 @@ class LatentMixture(Expandable):
         variance = self.scale**2 * self._average(self.component.variance + apart)
         return variance.expand(self.batch_shape + self.event_shape)
 
-    @torch.no_grad()
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Draws of shape `sample_shape + batch_shape + event_shape`."""
-        shape = self._extended_shape(torch.Size(sample_shape))
+        shape = self._extended_shape(sample_shape)
         batch = shape[: len(shape) - len(self.event_shape)]
         rows = batch[: len(batch) - self._own_dims]  # sample shape and new dimensions
         own = batch[len(rows) :]

@@ -35,6 +35,14 @@ class Transformable(torch.autograd.Function):
         args = torch._functorch.utils.unwrap_dead_wrappers(args)
         return super(torch.autograd.Function, cls).apply(*args)  # type: ignore[misc]
 
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        """Keep the tensors among the arguments and the result; the others are `ctx.options`."""
+        ctx.options = [value for value in inputs if not isinstance(value, Tensor)]
+        saved = [*(value for value in inputs if isinstance(value, Tensor)), output]
+        ctx.save_for_backward(*saved)
+        ctx.save_for_forward(*saved)
+
 
 def log1mexp(log_p: Tensor) -> Tensor:
     """log(1 - p) from log(p), for log(p) <= 0.
@@ -56,16 +64,8 @@ class _LogAny(Transformable):
         log_none = log_miss.sum(-1)
         # The first-hit sum is exact for results below 1/2. Closer to 1 its terms round, but log1p
         # of the complement is exact.
-        return torch.where(
-            log_none < -LOG_2,
-            torch.log1p(-log_none.exp()),
-            torch.logsumexp(first_terms(log_hit, log_miss), -1),
-        )
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs, output)
-        ctx.save_for_forward(*inputs, output)
+        first = torch.logsumexp(first_terms(log_hit, log_miss), -1)
+        return torch.where(log_none < -LOG_2, torch.log1p(-log_none.exp()), first)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:

@@ -1,4 +1,4 @@
-"""The order event y = 1{c < r} as a distribution on {0, 1}."""
+"""The order event y = 1{c < r} as a distribution on {0, 1}, and one that also happens by chance."""
 
 from __future__ import annotations
 
@@ -9,17 +9,44 @@ import torch
 from pyro.distributions import TorchDistribution, constraints
 from pyro.distributions.util import broadcast_shape
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
-from pyro_gcm.distributions.base import Enumerable, tensors
+from pyro_gcm.distributions.base import Enumerable, EventOutcome, tensors
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.event_forms import EventForms
-from pyro_gcm.distributions.event_planes import EventPlanes
-from pyro_gcm.distributions.event_sides import Left, gaussian_difference, side
-from pyro_gcm.distributions.infinite_cost import InfiniteCost
+from pyro_gcm.distributions.event_planes import ALL, EventPlanes, of_rows
+from pyro_gcm.distributions.event_sides import InfiniteCost, Left, gaussian_difference, side
 from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
 
 
-class OrderEvent(Enumerable, EventForms):
+class BinaryOutcome(Enumerable):
+    """Base of outcomes that are 1 with a probability that rises with every revenue."""
+
+    support = constraints.boolean
+
+    def probability64(self) -> Tensor:
+        """Pr(y = 1) in float64, without gradients, in a form that keeps the order of revenues."""
+        raise NotImplementedError
+
+    def log_prob64(self, value: Tensor) -> Tensor:
+        """log Pr(y = value) in float64."""
+        raise NotImplementedError
+
+    def prediction64(self) -> Tensor:
+        """Return Pr(y = 1), which predictions average and which rises with every revenue."""
+        return self.probability64()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """log Pr(y = value), of the broadcast shape of `value` and `batch_shape`."""
+        self._check(value)
+        return self.log_prob64(value).to(self.dtype)
+
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
+        """Draws of y as 0.0 or 1.0, of shape `sample_shape + batch_shape`."""
+        return torch.bernoulli(self.mean.expand(self._extended_shape(sample_shape)))
+
+
+class OrderEvent(EventForms, BinaryOutcome):
     """Whether a revenue vector exceeds a cost vector in the product order.
 
     With costs `c` of event shape `[K]` the outcome is `y = 1` if `c_k < r_k` for every k, and with
@@ -50,8 +77,6 @@ class OrderEvent(Enumerable, EventForms):
         revenue without a closed form, and for too few or too many dimensions.
     :raises TypeError: for a cost family that is not registered.
     """
-
-    support = constraints.boolean
 
     def __init__(
         self,
@@ -140,10 +165,6 @@ class OrderEvent(Enumerable, EventForms):
         new._validate_args = self._validate_args
         return new
 
-    def prediction64(self) -> Tensor:
-        """Return Pr(y = 1), which predictions average and which rises with every revenue."""
-        return self.probability64()
-
     def plane_reader(self, rows: slice) -> Callable[[EventPlanes], Tensor]:
         """`prediction64` of some rows as a function of the event in planes."""
         return EventPlanes.probability64
@@ -170,11 +191,6 @@ class OrderEvent(Enumerable, EventForms):
         tensors(y=y)
         return RevenuePosterior(self, y, validate_args=self._validate_args)
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        """log Pr(y = value), of the broadcast shape of `value` and `batch_shape`."""
-        self._check(value)
-        return self.log_prob64(value).to(self.dtype)
-
     @property
     def mean(self) -> Tensor:
         """Pr(y = 1)."""
@@ -193,11 +209,71 @@ class OrderEvent(Enumerable, EventForms):
         zero, one = (log_p.exp() * -log_p for log_p in logs)
         return (zero + one).to(self.dtype)
 
-    @torch.no_grad()
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
-        """Draws of y as 0.0 or 1.0, of shape `sample_shape + batch_shape`."""
-        shape = self._extended_shape(sample_shape)
-        return torch.bernoulli(self.mean.expand(shape))
+
+class GuessedEvent(BinaryOutcome, EventOutcome):
+    """y = 1 if an order event occurs, and otherwise still with the guess rate g = sigmoid(logits).
+
+    Pr(y = 1) = g + (1 - g) Pr(c < r): the lower end of a psychometric function, whose upper end an
+    `InfiniteCost` sets: with both it is g + (1 - g) (1 - p0) F, so that the lapse rate of the field
+    is (1 - g) p0 (Wichmann and Hill 2001).
+
+    :param event: `OrderEvent` of a cost distribution and a revenue tensor, or of two tensors.
+    :param logits: log-odds of the guess rate, broadcasting against the event's batch shape.
+    """
+
+    arg_constraints = {"logits": constraints.real}
+
+    def __init__(
+        self, event: OrderEvent, logits: Tensor, *, validate_args: bool | None = None
+    ) -> None:
+        tensors(logits=logits)
+        self.logits = logits
+        super().__init__(event, validate_args=validate_args)
+
+    def given_cost(self, cost: Tensor) -> GuessedEvent:
+        """1 where the costs stay below the revenue, else a guess."""
+        return self._of(self.event.given_cost(cost))
+
+    def plane_reader(self, rows: slice) -> Callable[[EventPlanes | OrderEvent], Tensor]:
+        """`prediction64` of some rows as a function of the event in planes."""
+        guessed = of_rows(torch.sigmoid(self.logits.double()), rows)
+        return lambda event: guessed + (1.0 - guessed) * event.probability64()
+
+    def log_prob64(self, value: Tensor) -> Tensor:
+        """log Pr(y = value) in float64."""
+        log_zero, log_one = self.event.log_probs64()
+        logits = self.logits.double()
+        happened = torch.logaddexp(logsigmoid(logits), logsigmoid(-logits) + log_one)
+        return torch.where(value > 0.5, happened, logsigmoid(-logits) + log_zero)
+
+    def probability64(self) -> Tensor:
+        """Pr(y = 1), float64, without gradients; it rises with the probability of the event."""
+        return self.plane_reader(ALL)(self.event)
+
+    @property
+    def mean(self) -> Tensor:
+        """Pr(y = 1)."""
+        guessed = torch.sigmoid(self.logits.double())
+        return (guessed + (1.0 - guessed) * self.event.mean.double()).to(self.event.dtype)
+
+    @property
+    def variance(self) -> Tensor:
+        """Pr(y = 1) Pr(y = 0)."""
+        return self.mean * (1.0 - self.mean)
+
+    def cost_posterior(self, y: Tensor) -> CostPosterior:
+        """p(c | y), exact: given y = 1 the event occurred with the odds of Pr(c < r) to guesses."""
+        self._check(y)
+        log_zero, log_one = self.event.log_probs64()
+        log_guess = logsigmoid(self.logits.double())
+        log_y = torch.logaddexp(log_guess, logsigmoid(-self.logits.double()) + log_one)
+        # Given y = 0 there was neither.
+        seen = y > 0.5
+        log_event = torch.where(seen, log_one - log_y, -torch.inf)
+        log_missed = torch.where(seen, log_guess + log_zero - log_y, 0.0)
+        outcome = log_event.exp().clamp(max=1.0)
+        logs, validate = (log_event, log_missed), self._validate_args
+        return CostPosterior(self.event, outcome, log_outcome=logs, validate_args=validate)
 
 
 def integrates_over(cost: Any, revenue: Any) -> bool:

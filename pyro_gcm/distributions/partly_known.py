@@ -11,14 +11,13 @@ from torch import Tensor
 
 from pyro_gcm._utils.tensors import as_tensor, broadcast_shapes
 from pyro_gcm.distributions.base import Expandable, distributions, real_costs, tensors
-from pyro_gcm.distributions.event_sides import univariate
+from pyro_gcm.distributions.event_sides import InfiniteCost, finite_part, univariate
 from pyro_gcm.distributions.families import (
     CostFamily,
     add_cost_family,
     base_distribution,
     cost_family,
 )
-from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part
 
 
 class PartlyKnown(Expandable):
@@ -74,21 +73,16 @@ class PartlyKnown(Expandable):
         """0 for a known value."""
         return self.where_known(torch.zeros_like(self.known), self.base_dist.variance)
 
-    @torch.no_grad()
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Draws of shape `sample_shape + batch_shape`."""
-        draw = self.base_dist.expand(self.batch_shape).sample(torch.Size(sample_shape))
+        draw = self.base_dist.expand(self.batch_shape).sample(sample_shape)
         return self.where_known(self.known, draw)
 
 
 def _log_tails(d: PartlyKnown, value: Tensor) -> tuple[Tensor, Tensor]:
     below, above = cost_family(type(d.base_dist)).log_tails(d.base_dist, value)
-    zero, never = torch.zeros_like(below), torch.full_like(below, -math.inf)
-    is_below = d.known < value
-    return (
-        d.where_known(torch.where(is_below, zero, never), below),
-        d.where_known(torch.where(is_below, never, zero), above),
-    )
+    is_below = (d.known < value).double()
+    return d.where_known(is_below.log(), below), d.where_known((1.0 - is_below).log(), above)
 
 
 def _quantile(d: PartlyKnown, log_p: Tensor, log_q: Tensor) -> Tensor:
@@ -126,12 +120,13 @@ class ObservedCost(Expandable):
         self, cost: Any, loc: Any = 0.0, scale: Any = 1.0, *, validate_args: bool | None = None
     ) -> None:
         self.cost, like = cost, univariate("cost", finite_part(cost)).mean
-        self.loc, self.scale = (
-            unit.to(torch.promote_types(unit.dtype, like.dtype))
-            if isinstance(unit, Tensor)
-            else as_tensor(name, unit).to(like)
-            for name, unit in (("loc", loc), ("scale", scale))
-        )
+
+        def unit(name: str, value: Any) -> Tensor:
+            if isinstance(value, Tensor):
+                return value.to(torch.promote_types(value.dtype, like.dtype))
+            return as_tensor(name, value).to(like)
+
+        self.loc, self.scale = unit("loc", loc), unit("scale", scale)
         super().__init__(cost.batch_shape, cost.event_shape, validate_args=validate_args)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -151,10 +146,9 @@ class ObservedCost(Expandable):
         log_p = log_p.sum(-1) if len(self.event_shape) == 2 else log_p
         return self._wide(log_p.to(self.loc.dtype))
 
-    @torch.no_grad()
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Draws of the whole cost, of shape `sample_shape + batch_shape + event_shape`."""
-        draw: Tensor = self.cost.expand(self.batch_shape).sample(torch.Size(sample_shape))
+        draw: Tensor = self.cost.expand(self.batch_shape).sample(sample_shape)
         return self.loc + self.scale * draw
 
 

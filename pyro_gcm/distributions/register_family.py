@@ -64,12 +64,9 @@ def register_cost_family(
     def log_tails(d: Any, value: Tensor) -> tuple[Tensor, Tensor]:
         return lifted(value, lambda finite: (log_cdf(d, finite), log_survival(d, finite)))
 
-    family = CostFamily(
-        log_tails,
-        quantile or _searched(log_cdf, log_survival),
-        _parameters(example),
-        source=(log_cdf, log_survival, quantile),
-    )
+    source = log_cdf, log_survival, quantile
+    found = quantile or _searched(log_cdf, log_survival)
+    family = CostFamily(log_tails, found, _parameters(example), source=source)
     add_cost_family(distribution, family, name, replace=replace)
 
 
@@ -77,12 +74,9 @@ def _typical(distribution: Any) -> Any:
     """Three distributions of a class, with different parameters inside their constraints."""
     points = torch.tensor([-0.7, 0.2, 0.9], dtype=torch.float64)
     try:
-        return distribution(
-            **{
-                name: transform_to(constraint)(points.roll(i))
-                for i, (name, constraint) in enumerate(distribution.arg_constraints.items())
-            }
-        )
+        wanted = enumerate(distribution.arg_constraints.items())
+        made = {name: transform_to(inside)(points.roll(i)) for i, (name, inside) in wanted}
+        return distribution(**made)
     except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
         raise ValueError(
             f"example must be given: {distribution.__name__} cannot be made from its "

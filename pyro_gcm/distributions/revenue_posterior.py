@@ -11,8 +11,8 @@ from torch import Tensor
 
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable, an_event, tensors
+from pyro_gcm.distributions.event_sides import finite_part
 from pyro_gcm.distributions.families import base_distribution
-from pyro_gcm.distributions.infinite_cost import finite_part
 
 
 class RevenuePosterior(Expandable):
@@ -49,8 +49,7 @@ class RevenuePosterior(Expandable):
         log_ratio = given.log_prob(self.outcome) - self.event.log_prob(self.outcome)
         return self._wide(self.event.revenue.log_prob(value) + log_ratio)
 
-    @torch.no_grad()
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Independent draws of shape `sample_shape + batch_shape + [K]`."""
         cost = base_distribution(finite_part(self.event.cost))
         revenue = base_distribution(self.event.revenue)
@@ -62,10 +61,8 @@ class RevenuePosterior(Expandable):
         residual = (variance * (1.0 - share)).sqrt()
         shift = -share * (d - (cost.loc.double() - loc))
         # k does not depend on y given an infinite cost.
-        shift, residual = (
-            torch.where(d.isinf(), 0.0, shift),
-            torch.where(d.isinf(), variance.sqrt(), residual),
-        )
+        shift = torch.where(d.isinf(), 0.0, shift)
+        residual = torch.where(d.isinf(), variance.sqrt(), residual)
         draw = loc + shift + residual * torch.randn(d.shape, dtype=d.dtype, device=d.device)
         return draw.to(self.event.dtype)
 
@@ -84,10 +81,8 @@ def linear_gaussian_posterior(prior: Any, loading: Tensor, noise: Any, value: Te
     """
     for name, part in (("prior", prior), ("noise", noise)):
         if not is_independent_normal(part):
-            raise ValueError(
-                f"{name} must be normal with independent coordinates, got "
-                f"{type(coordinates(part)).__name__}"
-            )
+            got = type(coordinates(part)).__name__
+            raise ValueError(f"{name} must be normal with independent coordinates, got {got}")
     k, dr = coordinates(prior), coordinates(noise)
     precision_k, precision_r = k.scale**-2, dr.scale**-2
     weighted = loading.mT * precision_r.unsqueeze(-2)  # W' S_r^-1, [..., K, m]

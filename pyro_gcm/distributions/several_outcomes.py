@@ -84,12 +84,11 @@ class SeveralOutcomes(EventOutcome):
         pairs = zip(self.parts, self.split(y), strict=True)
         return SideBySide([part.cost_posterior(column) for part, column in pairs])
 
-    @torch.no_grad()
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Draws of shape `sample_shape + batch_shape + (D,)`."""
-        draws, lead = [], torch.Size(sample_shape) + self.batch_shape
+        draws, lead = [], sample_shape + self.batch_shape
         for part, width in zip(self.parts, self.widths, strict=True):
-            draw = part.expand(self.batch_shape).sample(torch.Size(sample_shape)).double()
+            draw = part.expand(self.batch_shape).sample(sample_shape).double()
             draws.append(draw.reshape(*lead, width))
         return torch.cat(draws, -1)
 
@@ -113,8 +112,7 @@ class SideBySide(Expandable):
         pairs = zip(self.parts, value.split(self._sizes, -1), strict=True)
         return self._wide(sum(part.log_prob(own) for part, own in pairs))
 
-    @torch.no_grad()
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Draws of shape `sample_shape + batch_shape + event_shape`."""
         parts = [part.expand(self.batch_shape) for part in self.parts]
-        return torch.cat([part.sample(torch.Size(sample_shape)) for part in parts], -1)
+        return torch.cat([part.sample(sample_shape) for part in parts], -1)

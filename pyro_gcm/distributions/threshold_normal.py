@@ -195,8 +195,7 @@ class ThresholdNormal(EventOutcome):
             return self.scale.square().expand(self.batch_shape)
         return self._side_moments()[1].to(self._dtype).expand(self.batch_shape)
 
-    @torch.no_grad()
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Draws of y, of shape `sample_shape + batch_shape`."""
         shape = self._extended_shape(sample_shape)
         mean = self.prediction64().expand(shape)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
@@ -12,6 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from pyro_gcm._utils.options import checks, flag, number, share
+from pyro_gcm._utils.validation import positive_int
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.estimators.estimator import MonotoneEstimator, bands_of, in_numpy
 from pyro_gcm.estimators.moving import (
@@ -22,6 +22,7 @@ from pyro_gcm.estimators.moving import (
     index_of,
     last_below,
 )
+from pyro_gcm.estimators.reasons import reasons
 from pyro_gcm.estimators.targets import Array
 from pyro_gcm.estimators.training import TrainingPlan, TrainingRows, gcm_plan
 from pyro_gcm.responses import Response
@@ -73,18 +74,14 @@ class Answers(MonotoneEstimator):
         moving, level = self._moving(X, feature), share("level", level)
         check = share if self.predicts_probability else number
         probability = check("probability", probability)
-        find = last_below if below else first_reaching
-
-        def values(predict: OfRows, repeats: int = 1) -> Array:
-            levels = np.full(repeats * len(moving), probability)
-            return find(moving.function(predict, repeats), levels, moving.code)
-
-        found = {"required": values(self._of_rows)}
-        draws = self._each_draw(values, len(moving))
-        if draws is not None:
-            ends = bands_of(draws, "", level)
+        code, models = moving.code, [self.model_, *self.bootstrap_models_]
+        each = self.model_.members > 0 and len(models) == 1
+        positions = np.concatenate([moving.reaching(one, probability, each) for one in models])
+        required, *draws = (last_below if below else first_reaching)(positions, code)
+        found = {"required": required}
+        if draws:
+            ends = bands_of(np.stack(draws), "", level)
             found |= {"lower": ends.lower, "upper": ends.upper}
-        code = moving.code
         if code.kind != "number":
             found = {name: code.next_level(value, below) for name, value in found.items()}
         beyond = (found["required"] < code.low) | (found["required"] > code.high)
@@ -161,6 +158,39 @@ class Answers(MonotoneEstimator):
             raise ValueError("explain needs a column with a direction in monotonic_cst")
         return pd.concat(parts).sort_values("row", kind="stable", ignore_index=True)
 
+    @checks(below=flag)
+    def reasons(
+        self, X: Any, probability: float, *, below: bool = False, count: int = 3
+    ) -> pd.DataFrame:
+        """Say in words why the prediction of a row is not what it is to be, and what would do.
+
+        Those of an applicant who was refused because the probability of default is not below 0.2
+        are `reasons(X, 0.2, below=True)`. A value that would do is that of `required`: the model
+        promises that any value further on does as well, with all other columns as they are. It is
+        a statement about rows with other values; whether changing the value has that effect is
+        another question.
+
+        :param X: a table of n rows.
+        :param probability: that the prediction is to reach; for a regressor a mean of y.
+        :param below: whether the prediction is to be below it instead.
+        :param count: of reasons of a row, at most.
+        :returns: a row for each reason, the first of each row of X first: "row" (from 0),
+            "feature", "value", "prediction", "gain" (how far the prediction moves towards the
+            answer as the column moves to the end of the training rows, by which reasons are
+            ordered), "required", "possible" (whether that lies in the training rows) and "text".
+            Rows whose prediction is what it is to be have none, and missing values are no reason.
+
+        >>> import pandas as pd
+        >>> from pyro_gcm.estimators import GCMClassifier
+        >>> X = pd.DataFrame({"debt": [float(value) for value in range(60)]})
+        >>> model = GCMClassifier(monotonic_cst={"debt": 1}, epochs=20).fit(X, X["debt"] > 30)
+        >>> model.reasons(X[50:51], 0.5, below=True)["feature"].tolist()
+        ['debt']
+        """
+        check = share if self.predicts_probability else number
+        count, probability = positive_int("count", count), check("probability", probability)
+        return reasons(self, X, probability, below=below, count=count)
+
     def _event_of(self, above: float | None) -> OfRows:
         """The probability of the event that is explained, as a function of x and r."""
         if self.predicts_probability:
@@ -216,22 +246,6 @@ class Answers(MonotoneEstimator):
         columns = self._columns(X)
         at = index_of(feature, self.encoding_, getattr(self, "feature_names_in_", None))
         return MovingColumn(self.encoding_, columns, at)
-
-    def _each_draw(self, values: Callable[..., Array], rows: int) -> Array | None:
-        """`values` of each bootstrap model or member, [S, n]; None without them."""
-        if self.bootstrap_models_:
-            models = self.bootstrap_models_
-            return np.stack([values(partial(self._of_rows, model=model)) for model in models])
-        count = self.model_.members
-        if not count:
-            return None
-        own = np.repeat(np.arange(count), rows)
-
-        def of_member(x: Any, r: Any) -> Array:
-            draws, _ = self._draws(x, r)
-            return draws[own, np.arange(len(own))]
-
-        return values(of_member, count).reshape(count, rows)
 
 
 def _grid(moving: MovingColumn) -> Any:

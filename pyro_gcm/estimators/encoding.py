@@ -29,7 +29,7 @@ _MOST_LEVELS = 254
 #: Where fewer than this share of so many rows have a level of their own, a warning says so.
 _MOSTLY, _ENOUGH_ROWS = 0.1, 40
 #: Range to which scaled numbers are clipped, so that float32 holds their squares.
-_FAR = 1e6
+FAR = 1e6
 #: A normal distribution has its quartiles this many standard deviations apart.
 _QUARTILES = 1.349
 
@@ -202,9 +202,9 @@ class ColumnEncoding:
     def _checked_labels(self, column: Column) -> npt.NDArray[np.object_]:
         labels = column.as_labels()
         text = any(isinstance(level, str) for level in self.levels)
-        for row, label in enumerate(labels if self.levels else []):
+        for label in dict.fromkeys(labels) if self.levels else ():
             if label is not None and isinstance(label, str) != text:
-                had = "text" if text else "numbers"
+                had, row = "text" if text else "numbers", labels.tolist().index(label)
                 raise WrongCell(f"{self.label} of X had {had} in fit, got {label!r}", row)
         return labels
 
@@ -212,7 +212,7 @@ class ColumnEncoding:
         """Numbers in units of the model, rising in the direction of the sign; 0 for NaN."""
         with np.errstate(over="ignore"):
             z = (numbers / 2.0 - self.loc / 2.0) / self.scale * 2.0  # halves cannot overflow
-        z = np.clip(np.nan_to_num(z, nan=0.0), -_FAR, _FAR)
+        z = np.clip(np.where(np.isnan(z), 0.0, z), -FAR, FAR)
         return (z * (self.sign or 1)).astype(np.float32)
 
     def covariates(self, column: Column) -> Features:
@@ -224,17 +224,15 @@ class ColumnEncoding:
             parts = np.stack([self.scaled(self.numbers(column)), column.is_missing], 1)
             return parts[:, : self.width]
         labels = self._checked_labels(column)
-        place = {level: at for at, level in enumerate(self.levels)}
         count = len(self.levels)
         other = count if self.rare else -1
-        gone = count + self.rare if self.missing else -1
-        at = np.array([gone if v is None else place.get(v, other) for v in labels], dtype=np.int64)
-        # A level that no training row has stands for the average row.
-        found = np.tile(np.array(self.shares, dtype=np.float32), (len(labels), 1))
-        known = np.flatnonzero(at >= 0)
-        found[known] = 0.0
-        found[known, at[known]] = 1.0
-        return found
+        place: dict[Any, int] = {level: at for at, level in enumerate(self.levels)}
+        place[None] = count + self.rare if self.missing else -1
+        at = np.array([place.get(label, other) for label in labels], dtype=np.int64)
+        # A level that no training row has, at -1, stands for the average row.
+        coded: Features = np.eye(len(self.shares) + 1, len(self.shares), dtype=np.float32)
+        coded[-1] = self.shares
+        return coded[at]
 
 
 class TableEncoding:

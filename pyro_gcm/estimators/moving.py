@@ -13,7 +13,7 @@ from torch import Tensor
 from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.columns import Column
 from pyro_gcm._utils.validation import shown
-from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
+from pyro_gcm.estimators.encoding import FAR, ColumnEncoding, TableEncoding
 from pyro_gcm.estimators.targets import Array
 
 #: Predictions [n] for values [n] of one column, in its own units, all else fixed.
@@ -74,28 +74,38 @@ class MovingColumn:
         r[:, self.place] = torch.from_numpy(self.code.scaled(values))
         return self.x.repeat(repeats, 1), r
 
+    def reaching(self, model: Any, level: float, each: bool = False) -> Array:
+        """Where predictions, and those of each member, reach a level, [1, n] or [1 + K, n].
+
+        The column is in units of the model.
+        """
+        found: Tensor = model.reaching(self.x, self.r, level, self.place, each=each)
+        return found.double().numpy()
+
     def function(self, predict: OfRows, repeats: int = 1) -> OfColumn:
         """`predict` of x and r as a function of the values."""
         return lambda values: predict(*self.rows(values, repeats))
 
 
-def first_reaching(function: OfColumn, levels: Array, code: ColumnEncoding) -> Array:
-    """The value at which the prediction has just reached its level, [n].
+def first_reaching(positions: Array, code: ColumnEncoding) -> Array:
+    """The value at which the column, in units of the model, has just reached a position.
 
     That is the smallest value of an increasing column, and the largest of a decreasing one. It is
-    infinite where the level is reached wherever one looks (on the low side of the prediction), or
-    nowhere (on the high side).
+    infinite where the position is reached wherever one looks (on the low side of the prediction),
+    or nowhere (on the high side).
 
-    :param levels: of each row, [n].
+    :param positions: float32 numbers or infinite, [...].
     """
-    target = torch.from_numpy(levels)
+    near = np.clip(positions, -FAR, FAR)
+    target, width = torch.from_numpy(near), np.maximum(np.abs(near), 1e-30) * 2.0**-23
 
     def above(turned: Tensor) -> Tensor:
-        return torch.from_numpy(function(code.sign * turned.numpy())) - target
+        return torch.from_numpy(code.scaled(code.sign * turned.numpy())) - target
 
-    loc = torch.full_like(target, code.sign * code.loc)
-    found = smallest_reaching(above, 0.0, loc, torch.full_like(target, code.scale))
-    return code.sign * found.numpy()
+    loc = torch.from_numpy(near * code.scale + code.sign * code.loc)
+    found = smallest_reaching(above, 0.0, loc, torch.from_numpy(width * code.scale)).numpy()
+    found = np.where(positions <= -FAR, -np.inf, np.where(positions > FAR, np.inf, found))
+    return code.sign * found
 
 
 def first_between(function: OfColumn, levels: Array, code: ColumnEncoding) -> Array:
@@ -113,15 +123,15 @@ def first_between(function: OfColumn, levels: Array, code: ColumnEncoding) -> Ar
     return high
 
 
-def last_below(function: OfColumn, levels: Array, code: ColumnEncoding) -> Array:
-    """A value at which the prediction is still below its level, as close as can be told, [n]."""
-    found = first_reaching(function, levels, code)
+def last_below(positions: Array, code: ColumnEncoding) -> Array:
+    """A value at which the column is still below a position, as close as can be told, [...]."""
+    found = first_reaching(positions, code)
     finite = np.isfinite(found)
     start = np.where(finite, found, code.loc)
     step = np.maximum(np.spacing(np.abs(start)), 2.0**-58 * code.scale)
     for _ in range(_STEPS_BACK):
         back = start - code.sign * step
-        reached = finite & (function(back) >= levels)
+        reached = finite & (code.scaled(back) >= positions)
         if not reached.any():
             break
         step = np.where(reached, 2.0 * step, step)

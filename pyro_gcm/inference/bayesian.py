@@ -139,13 +139,10 @@ class Bayesian(WeightSites):
     def _variational(
         self, guide: Any, batches: Iterator[Rows], rows: int, rate: float, steps: int, count: int
     ) -> list[dict[str, Tensor]]:
-        start = init_to_value(values=self.weights)
-        if guide == "normal":
-            q: Any = AutoNormal(self.program, init_loc_fn=start, init_scale=0.02)
-        elif guide == "low_rank":
-            q = AutoLowRankMultivariateNormal(self.program, init_loc_fn=start, init_scale=0.02)
-        else:
-            q = guide(self.program)
+        kinds: Any = {"normal": AutoNormal, "low_rank": AutoLowRankMultivariateNormal}
+        start: Any = {"init_loc_fn": init_to_value(values=self.weights), "init_scale": 0.02}
+        known = isinstance(guide, str)
+        q = kinds[guide](self.program, **start) if known else guide(self.program)
         store = pyro.get_param_store()
         with store.scope():  # what others trained stays as it is
             decay = 0.1 ** (1.0 / steps)
@@ -154,10 +151,8 @@ class Bayesian(WeightSites):
             for batch in batches:
                 svi.step(batch.x, batch.r, batch.y, rows)
             with torch.no_grad():
-                given = batch.x, batch.r, batch.y, rows
-                return [
-                    {n: v for n, v in q(*given).items() if n in self.weights} for _ in range(count)
-                ]
+                drawn = [q(batch.x, batch.r, batch.y, rows) for _ in range(count)]
+            return [{n: v for n, v in sites.items() if n in self.weights} for sites in drawn]
 
     def _langevin(
         self, batches: Iterator[Rows], rows: int, steps: int, rate: float, count: int
@@ -199,12 +194,8 @@ class Bayesian(WeightSites):
         precision = torch.diag(-curvature)
         for index in torch.arange(rows, device=mode.device).split(_AT_ONCE):
             _, log_p = self.log_posterior(weights, data.take(index), rows)
-            each = torch.autograd.grad(
-                log_p,
-                list(weights.values()),
-                torch.eye(len(log_p)).to(log_p),
-                is_grads_batched=True,
-            )
+            eye = torch.eye(len(log_p)).to(log_p)
+            each = torch.autograd.grad(log_p, list(weights.values()), eye, is_grads_batched=True)
             g = torch.cat([part.flatten(1) for part in each], 1).double()
             precision += g.T @ g
         factor = torch.linalg.cholesky(precision)
@@ -243,8 +234,6 @@ class WeightPosterior(NamedTuple):
 
     def replicated(self, x: ArrayLike, r: ArrayLike, seed: int = 0) -> Tensor:
         """An outcome of every row from every draw of the weights, [S, B]: what checks compare."""
-        drawn = [
-            model.predictive(x, r).sample(1, seed=seed + s)[0]
-            for s, model in enumerate(self.models)
-        ]
+        models = enumerate(self.models)
+        drawn = [m.predictive(x, r).sample(1, seed=seed + s)[0] for s, m in models]
         return torch.stack(drawn)

@@ -14,11 +14,7 @@ from pyro_gcm._utils.options import number
 from pyro_gcm.distributions.order_event import OrderEvent, integrates_over
 from pyro_gcm.distributions.revenue_posterior import is_independent_normal
 from pyro_gcm.inference.dreg import sample_sites
-from pyro_gcm.inference.elbo import (
-    ImportanceWeightedELBO,
-    RowELBO,
-    importance_weighted,
-)
+from pyro_gcm.inference.elbo import ImportanceWeightedELBO, RowELBO, importance_weighted
 from pyro_gcm.inference.reading import Program
 
 
@@ -175,13 +171,10 @@ def weighable(bound: Any) -> Any:
     :raises ValueError: for a bound of another kind.
     """
     if type(bound) is RenyiELBO:
-        of_particles = bound.vectorize_particles and bound.num_particles > 1
-        return ImportanceWeightedELBO(
-            bound.num_particles,
-            bound.alpha,
-            max_plate_nesting=bound.max_plate_nesting - of_particles,
-            vectorize_particles=bound.vectorize_particles,
-        )
+        together = bound.vectorize_particles
+        nesting = bound.max_plate_nesting - (together and bound.num_particles > 1)
+        options = {"max_plate_nesting": nesting, "vectorize_particles": together}
+        return ImportanceWeightedELBO(bound.num_particles, bound.alpha, **options)
     if type(bound) in _LINEAR + _ENUMERATING or hasattr(bound, "row_losses"):
         return bound
     raise ValueError(
@@ -211,12 +204,9 @@ def _enumerated_losses(bound: Any, program: Any, guide: Any, *data: Tensor) -> T
 
     Pyro's own sum takes no weights but a single number.
     """
-    losses = [
-        -rows.reshape(-1, rows.shape[-1]).mean(0)
-        for traces in bound._get_traces(program, guide, data, {})
-        for rows in [_summed_out(bound, *traces)]
-    ]
-    return torch.stack(losses).mean(0)
+    traces = bound._get_traces(program, guide, data, {})
+    bounds = [_summed_out(bound, *pair) for pair in traces]
+    return torch.stack([-rows.reshape(-1, rows.shape[-1]).mean(0) for rows in bounds]).mean(0)
 
 
 def _summed_out(bound: Any, trace: Any, of_guide: Any) -> Tensor:

@@ -93,11 +93,8 @@ def check_dreg(model_trace: Trace, guide_trace: Trace, frames: dict[int, Any]) -
 
 def _random_sites(guide_trace: Trace) -> list[Any]:
     """Sites with a score. A Delta has none: it is a function of parameters and other sites."""
-    return [
-        site
-        for site in sample_sites(guide_trace)
-        if not site["is_observed"] and not isinstance(_layers(site["fn"])[-1], dist.Delta)
-    ]
+    drawn = [site for site in sample_sites(guide_trace) if not site["is_observed"]]
+    return [site for site in drawn if not isinstance(_layers(site["fn"])[-1], dist.Delta)]
 
 
 def _layers(fn: Any) -> list[Any]:

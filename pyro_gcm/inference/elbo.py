@@ -17,13 +17,7 @@ from torch import Tensor
 from pyro_gcm._utils.options import number
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import one_of, positive_int
-from pyro_gcm.inference.dreg import (
-    FreshValues,
-    check_dreg,
-    drop_score,
-    sample_sites,
-    weigh_gradients,
-)
+from pyro_gcm.inference import dreg
 from pyro_gcm.inference.reading import Program
 
 _GRADIENTS = ("iwae", "dreg")
@@ -127,7 +121,7 @@ class ImportanceWeightedELBO(RowELBO):
         self, model: Program, guide: Program, args: Any, kwargs: Any
     ) -> tuple[Trace, Trace]:
         if self._is_dreg:
-            guide = FreshValues()(guide)
+            guide = dreg.FreshValues()(guide)
         return super()._get_trace(model, guide, args, kwargs)
 
     @property
@@ -144,7 +138,7 @@ class ImportanceWeightedELBO(RowELBO):
         """The log-weights, and the scale of the common plates."""
         particles, guide_traces, scale = [], [], 1.0
         sizes: dict[int, int] = {}
-        dreg = reparametrized and self._is_dreg
+        doubly = reparametrized and self._is_dreg
         together = self.vectorize_particles and self.num_particles > 1
         if not self.vectorize_particles:
             one = _OneSubsample()
@@ -157,20 +151,20 @@ class ImportanceWeightedELBO(RowELBO):
             sizes = {-int(self.max_plate_nesting): self.num_particles} if together else {}
             sizes |= {dim: frames[dim].size for dim in sorted(frames)}
             scale = _common_scale(model_trace, guide_trace, frames)
-            if dreg:
+            if doubly:
                 if not self._guide_is_checked:
-                    check_dreg(model_trace, guide_trace, frames)
+                    dreg.check_dreg(model_trace, guide_trace, frames)
                     self._guide_is_checked = True
-                drop_score(guide_trace)
+                dreg.drop_score(guide_trace)
                 guide_traces.append(guide_trace)
             particles.append(_datum_log_weights(model_trace, guide_trace, sizes, scale))
         # One trace holds all particles, or each trace one.
         log_w = particles[0] if together else torch.stack(particles)
-        if dreg:
+        if doubly:
             weights = log_w.detach().softmax(0)
             layout = [sizes.get(d, 1) for d in range(min(sizes, default=0), 0)]
             for trace, own in zip(guide_traces, [weights] if together else weights, strict=True):
-                weigh_gradients(trace, own.reshape(layout), scale)
+                dreg.weigh_gradients(trace, own.reshape(layout), scale)
         return log_w, scale
 
     def row_losses(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
@@ -190,7 +184,7 @@ def _datum_log_weights(
     """log w of one trace, with the dimensions in `sizes` and no others."""
     log_w: Any = 0.0
     for sign, trace in ((1.0, model_trace), (-1.0, guide_trace)):
-        for site in sample_sites(trace):
+        for site in dreg.sample_sites(trace):
             other = [d for d in range(-site["log_prob"].dim(), 0) if d not in sizes]
             log_p = site["log_prob"] / scale
             log_w = log_w + sign * (log_p.sum(other, keepdim=True) if other else log_p)
@@ -217,7 +211,7 @@ class _OneSubsample(Messenger):
 
 def _common_scale(model_trace: Trace, guide_trace: Trace, frames: dict[int, Any]) -> float:
     """The factor of all sites: that of the common plates, and of a `poutine.scale` around both."""
-    sites = [*sample_sites(model_trace), *sample_sites(guide_trace)]
+    sites = [*dreg.sample_sites(model_trace), *dreg.sample_sites(guide_trace)]
     scales = [site["scale"] for site in sites]
     if all(isinstance(scale, float | int) and scale == scales[0] for scale in scales):
         return float(scales[0])
@@ -225,7 +219,7 @@ def _common_scale(model_trace: Trace, guide_trace: Trace, frames: dict[int, Any]
 
 
 def _check_reparametrized(guide_trace: Trace) -> None:
-    for site in sample_sites(guide_trace):
+    for site in dreg.sample_sites(guide_trace):
         if not site["is_observed"] and not getattr(site["fn"], "has_rsample", False):
             raise ValueError(
                 f"site '{site['name']}' of the guide has no reparametrised sampler "
@@ -237,7 +231,7 @@ def _common_frames(model_trace: Trace) -> dict[int, Any]:
     """Vectorised plates that all sites of the model share, by dimension, without the particles'."""
     common: dict[int, Any] | None = None
     every: dict[Any, Any] = {}
-    for site in sample_sites(model_trace):
+    for site in dreg.sample_sites(model_trace):
         plates = {}
         for frame in site["cond_indep_stack"]:
             if frame.vectorized and frame.name != "num_particles_vectorized":

@@ -180,9 +180,9 @@ def fit(
         if cross_fit is not None:
             asked["patience"] = also.patience or patience_of(rows.rows or 1)
             asked["epochs"] = epochs or MOST * usual["epochs"]
-            usual["schedule"] = SCHEDULE
         if search.epochs is not None:
             asked |= {"epochs": search.epochs, "averages": True}
+        if cross_fit is not None or search.epochs is not None:
             usual["schedule"] = SCHEDULE
         own = {name: asked[name] for name in _OPTIONS & asked.keys()}
         own |= {name: usual[name] for name in own if _is_left_out(name, own[name])}
@@ -216,36 +216,24 @@ def fit(
         }
         like, points = next(iter(parameters.values())), None
         if also.particles == "qmc":
-            together = bound.num_particles == 1 or bound.vectorize_particles
-            if not together or math.isinf(bound.max_plate_nesting):
+            nesting, together = bound.max_plate_nesting, bound.vectorize_particles
+            if not (bound.num_particles == 1 or together) or math.isinf(nesting):
                 raise ValueError(
                     "elbo must have max_plate_nesting=1 and vectorize_particles=True for "
                     "particles='qmc', which are one set of points, got "
-                    f"max_plate_nesting={bound.max_plate_nesting}, "
-                    f"vectorize_particles={bound.vectorize_particles}"
+                    f"max_plate_nesting={nesting}, vectorize_particles={together}"
                 )
             points = QuasiRandomNoise(bound.num_particles, model.latent_dim, options.seed, like)
         pyro_reason = ""  # Why steps go through Pyro's handlers; empty where they do not.
         if also.engine == "pyro":
             pyro_reason = "engine='pyro' was asked for"
         elif isinstance(elbo, ELBO) and type(bound) not in _READ:
-            what = f"elbo is an object, {type(bound).__name__}"
-            pyro_reason = f"{what}, which runs as pyro.infer.SVI runs it"
+            kept = "which runs as pyro.infer.SVI runs it"
+            pyro_reason = f"elbo is an object, {type(bound).__name__}, {kept}"
         is_compared = options.checkpoint is not None or workers.size > 1
-        trainer = ProgramTrainer(
-            *(
-                pair,
-                bound,
-                points,
-                pyro_reason,
-                rows.weighted,
-                cross_fit,
-                model,
-                parameters,
-                options,
-            ),
-            *(rows.of_run(options, like.dtype, is_compared), identity, workers),
-        )
+        how = pair, bound, points, pyro_reason, rows.weighted, cross_fit
+        run = rows.of_run(options, like.dtype, is_compared), identity, workers
+        trainer = ProgramTrainer(*how, model, parameters, options, *run)
         trainer.numbers_rows = sample_weight is None
         with trainer.randomness.in_use():
             if standardize:

@@ -98,10 +98,8 @@ class Guided(Reader):
                 self.model.story(self, x, r, y, c)
         return next(iter(self.values.values()), None)
 
-    def guided(self, name: str, q: Any, *, own: bool = False, exact: bool = False) -> Tensor | None:
-        """One line of the guide's story."""
-        if name in self.plan.hidden or name in self.plan.left:
-            return None
+    def guide(self, name: str, q: Any, own: bool) -> Tensor:
+        """A site of the guide."""
         self.values[name] = value = pyro.sample(name, of(q))
         return value
 

@@ -17,13 +17,7 @@ from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.revenue_posterior import coordinates
-from pyro_gcm.inference.bounds import (
-    EnumeratedWeightedELBO,
-    PaperLoss,
-    PooledELBO,
-    over_kernel,
-    pooled,
-)
+from pyro_gcm.inference import bounds
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO, importance_weighted, is_dreg
 from pyro_gcm.inference.reading import Plan, Reader, StoryModel, of
 from pyro_gcm.prediction.base_samples import column_draws, driven_draws
@@ -92,16 +86,10 @@ class Scored(Reader):
         self.log_shared = self.log_shared + of(p).log_prob(value) - self.q[name].log_prob(value)
         return value
 
-    def guided(self, name: str, q: Any, *, own: bool = False, exact: bool = False) -> Tensor | None:
-        """One line of the guide's story.
-
-        :param own: whether q is the story's own distribution.
-        :param exact: whether it is the one given the inputs, which the plan may have in its place.
-        """
-        if name in self.plan.hidden or name in self.plan.left:
-            return None
+    def guide(self, name: str, q: Any, own: bool) -> Tensor:
+        """A draw of the guide, and the distribution that its density comes from."""
         value = self._draw(name, q := of(q))
-        if not own and not (exact and name in self.plan.exact):
+        if not own:
             if self.dreg:
                 value = value.view_as(value)
                 self.weighed.append(value)
@@ -171,7 +159,7 @@ class Scored(Reader):
         """
         bound, p_y, y = self.bound, self.p_y, self.y
         cancel = not self.terms and self.finite is None
-        if isinstance(bound, PaperLoss):
+        if isinstance(bound, bounds.PaperLoss):
             losses = self._paper_losses()
         elif cancel and isinstance(p_y, OrderEvent) and getattr(bound, "alpha", None) == 0.0:
             losses = -p_y.expand(self.shape).log_mean_prob(y)
@@ -197,12 +185,13 @@ class Scored(Reader):
         total: Any = sum((term for term in self.terms.values() if term.dim() <= 2), 0.0)
         if self.finite is not None:
             averaged = 1.0 - self.plan.averages
-            pooling = self.bound.pooling if isinstance(self.bound, PooledELBO) else averaged
+            pooling = self.bound.pooling if isinstance(self.bound, bounds.PooledELBO) else averaged
             parts = torch.broadcast_tensors(self.finite, sum(within, log_y))
             log_p, log_y = (part.flatten(0, self.finite_sites - 1) for part in parts)
-            log_y = pooled(log_p, log_y, pooling)
+            log_y = bounds.pooled(log_p, log_y, pooling)
         log_w: Tensor = (total + log_y).expand(self.shape)
-        if not isinstance(self.bound, ImportanceWeightedELBO | RenyiELBO | EnumeratedWeightedELBO):
+        weighs = ImportanceWeightedELBO | RenyiELBO | bounds.EnumeratedWeightedELBO
+        if not isinstance(self.bound, weighs):
             return log_w.mean(0)
         for value in self.weighed:
             if value.requires_grad:
@@ -213,7 +202,7 @@ class Scored(Reader):
     def _paper_losses(self) -> Tensor:
         """The paper's loss for IGCM, whose parts are not those of one bound."""
         q_k, igcm = self.q["k"], cast(Any, self.model)
-        p_y = over_kernel(self.p_y, self.values["k"], q_k)
+        p_y = bounds.over_kernel(self.p_y, self.values["k"], q_k)
         log_y = p_y.log_prob(self.y) + self.terms.get("z", 0.0)
         return self.bound.combined(log_y, self.terms["r"], q_k, igcm.k_dist(self.x))
 

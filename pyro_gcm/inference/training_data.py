@@ -117,13 +117,11 @@ class DataInMemory(TrainingData):
         """Choose the order of the rows, and those that are held out."""
         self.order = torch.Generator().manual_seed(options.seed)
         self.parts = options.parts(self.rows + self.held_out, self.order)
+        y, at, weights = self.columns["y"], self.parts[0], self.weights
         if options.cross_fit is not None:
-            self.fold = folds_of(
-                self.columns["y"], options.cross_fit.members, self.order, self.groups
-            )
-        _warn_if_alike(self.columns["y"][: self.rows], self.model.response)
-        at, weights = self.parts[0], self.weights
-        self.outcomes = self.columns["y"][at], None if weights is None else weights[at]
+            self.fold = folds_of(y, options.cross_fit.members, self.order, self.groups)
+        _warn_if_alike(y[: self.rows], self.model.response)
+        self.outcomes = y[at], None if weights is None else weights[at]
 
     def incomplete(self) -> set[str]:
         """Which of x, r and y have missing values."""
@@ -148,10 +146,8 @@ class DataInMemory(TrainingData):
         if self.weights is not None:
             data.append(_in_parts(self.weights, self.parts, dtype))
             weights["checksum of sample_weight"] = checksum(data[-1:]) if is_compared else None
-        rows = rows_in_memory(
-            *(data, self.parts, options.batch_size, self.order, options.target),
-            is_compared=is_compared,
-        )
+        of_rows = data, self.parts, options.batch_size, self.order, options.target
+        rows = rows_in_memory(*of_rows, is_compared=is_compared)
         return rows._replace(identity={**rows.identity, **weights})
 
 

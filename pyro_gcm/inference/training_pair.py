@@ -78,11 +78,8 @@ class TrainingPair(NamedTuple):
                 raise ValueError("num_particles must be at least 2 for elbo='renyi'")
             # There is one plate of rows: Pyro need not run the program once more to find that out.
             make = EnumeratedWeightedELBO if weighs and name == "iwae" else ELBOS[name]
-            bound = make(
-                num_particles=particles if self.sampled else 1,
-                max_plate_nesting=1,
-                vectorize_particles=True,
-            )
+            count = particles if self.sampled else 1
+            bound = make(num_particles=count, max_plate_nesting=1, vectorize_particles=True)
         if self.enumerated and not isinstance(bound, TraceEnum_ELBO):
             raise ValueError(
                 f"elbo={elbo!r} cannot differentiate through draws of a categorical z: use 'enum', "
@@ -122,12 +119,9 @@ class TrainingPair(NamedTuple):
                 "temperature has no effect where the guide draws z from the prior itself, since "
                 "their densities cancel: pass a guide such as 'amortised' or 'posterior'"
             )
-        sites = ("z", "k", "w")
-        return self._replace(
-            program=temper(self.program, temperature, sites=sites),
-            guide=temper(self.guide, temperature, sites=sites),
-            temperature=temperature,
-        )
+        both = (temper(p, temperature, sites=("z", "k", "w")) for p in (self.program, self.guide))
+        program, guide = both
+        return self._replace(program=program, guide=guide, temperature=temperature)
 
 
 def training_pair(model: StoryModel, objective: str) -> TrainingPair:
@@ -171,7 +165,7 @@ def _guide_sites(model: StoryModel, plan: Plan) -> dict[str, bool]:
         width = model.response.outcome_width
         y = torch.ones((3,) if width == 1 else (3, width), **like)
         guided = _Guided(model, plan, x, r)
-        model.guide_story(guided, x, r, y)
+        model.guide_story(guided.guided, x, r, y)
         told = Dry(model, plan, x, r)
         told.shared = model.shared(told.share)
         model.story(told, x, r, None)
@@ -190,11 +184,7 @@ def _guide_sites(model: StoryModel, plan: Plan) -> dict[str, bool]:
 class _Guided(Reader):
     """Draws the sites of a guide's story; notes the distribution where it is the story's own."""
 
-    def __call__(  # type: ignore[override]
-        self, name: str, q: Any, *, own: bool = False, exact: bool = False
-    ) -> Any:
-        if name in self.plan.hidden or name in self.plan.left:
-            return None
-        q, own = of(q), own or (exact and name in self.plan.exact)
+    def guide(self, name: str, q: Any, own: bool) -> Any:
+        q = of(q)
         self.values[name] = q if own else None
         return q.sample()

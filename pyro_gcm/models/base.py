@@ -10,17 +10,13 @@ from torch import Tensor, nn
 
 from pyro_gcm._utils.moments import KnownMoments
 from pyro_gcm._utils.options import text_or_none
-from pyro_gcm._utils.validation import (
-    ArrayLike,
-    as_tensor,
-    columns_of_units,
-    matrix,
-    positive_int,
-    same_rows,
-)
+from pyro_gcm._utils.tensors import as_tensor
+from pyro_gcm._utils.validation import ArrayLike, columns_of_units, matrix, positive_int, same_rows
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
+from pyro_gcm.distributions.base import checks
 from pyro_gcm.distributions.dependent_costs import DependentCosts, independent_costs
+from pyro_gcm.distributions.event_sides import sides
 from pyro_gcm.distributions.families import resolve_cost_family
 from pyro_gcm.inference.reading import Objective
 from pyro_gcm.models import build
@@ -76,10 +72,8 @@ class Parts(nn.Module):
         self.enumerates = build.has_finite_support(self.z_prior, self.x_dim)
         fillable = (column for kind in self.objective_records.values() for column in kind.missing)
         self.may_be_missing = () if self.reads_x else tuple(fillable)  # columns of the program
-        sizes = self.x_dim, self.r_dim, self.z_dim
-        self.z_guide = build.guide_part(
-            guide, self.z_prior, *sizes, hidden, missing="x" in self.may_be_missing
-        )
+        sizes, missing = (self.x_dim, self.r_dim, self.z_dim), "x" in self.may_be_missing
+        self.z_guide = build.guide_part(guide, self.z_prior, *sizes, hidden, missing=missing)
         self.guide_reads_outcome = build.reads_outcome(self.z_guide, self.x_dim, self.r_dim)
         family = parts["cost_family"]
         if not isinstance(family, nn.Module):
@@ -151,6 +145,17 @@ class Parts(nn.Module):
             return cost
         return InfiniteCost(cost, self.infinite_net(covariates))
 
+    def _outcome_dist(self, cost: Any, revenue: Any, covariates: Tensor, r: Tensor) -> Any:
+        """p(y | z, x, r): what the response makes of the order event between cost and revenue.
+
+        :param cost: the costs as the story's site gave them, or their distribution.
+        :param revenue: what they are compared with; `r`: the revenues in data units.
+        """
+        p_c, c = sides(cost)
+        event = OrderEvent(p_c, revenue, validate_args=checks())
+        p_y = self.response.distribution(event, covariates, r)
+        return p_y if c is None else p_y.given_cost(c)
+
     def mapped(self, r: Tensor, covariates: Tensor | None = None) -> Tensor:
         """h(r), of revenues in data units: what costs in their own units are compared with.
 
@@ -199,9 +204,8 @@ class Parts(nn.Module):
             self.r_standardizer.learn(r, known.get("r"))
         self.response.learn_unit(y)
         if self._starts_p0:
-            build.start_infinite(
-                self.infinite_net, self.response.initial_cured_fraction(y), self.cost_shape[:-1]
-            )
+            never = self.response.initial_cured_fraction(y)
+            build.start_infinite(self.infinite_net, never, self.cost_shape[:-1])
         self.is_trained = True
 
     def warn_once(self, message: str) -> None:

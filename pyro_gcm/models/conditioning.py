@@ -180,27 +180,28 @@ class _HalfGuided(Predicted):
 
     def __init__(self, model: OrderEventModel, plan: Plan, noise: Noise, rows: Rows) -> None:
         super().__init__(model, plan, noise, separately=True)
-        self.guided: dict[str, Any] = {}
+        self.from_guide: dict[str, Any] = {}
         self.half = self.noise.count // 2
         self.log_p: Any = 0.0
         self.log_q: Any = 0.0
         assert rows.y is not None
         # It does not read a y that may be NaN.
         y = torch.where(rows.y.isnan(), 0.0, rows.y)
-        self.model.guide_story(self._line, rows.x, rows.r, y)
+        self.model.guide_story(self.guided, rows.x, rows.r, y)
 
-    def _line(self, name: str, q: Any, *, own: bool = False, exact: bool = False) -> Tensor | None:
-        if own or name in self.plan.hidden or name in self.plan.left or name in self.plan.exact:
+    def guide(self, name: str, q: Any, own: bool) -> Tensor | None:
+        """Draws of a site that has a distribution of its own in the guide."""
+        if own or name in self.plan.exact:
             return None
         q = of(q)
-        self.guided[name] = q, (draw := q.sample((self.half,)))
+        self.from_guide[name] = q, (draw := q.sample((self.half,)))
         return draw
 
     def latent(self, name: str, p: Any) -> Any:
         """The draws of the story's distribution, half of them replaced by those of the guide."""
-        if name not in self.guided:
+        if name not in self.from_guide:
             return super().latent(name, p)
-        fn, (q, drawn) = self.distribution(name, p), self.guided[name]
+        fn, (q, drawn) = self.distribution(name, p), self.from_guide[name]
         own = fn.sample((self.noise.count,))
         value = self.drawn[name] = torch.cat([own[self.half :], drawn])
         self.log_p = self.log_p + fn.log_prob(value).double()
@@ -210,7 +211,7 @@ class _HalfGuided(Predicted):
     def read(self, x: Tensor, r: Tensor | None, c: Tensor | None = None) -> Draws:
         """Read the story as `Predicted.read` does, and add the weights of the mixture."""
         draws = super().read(x, r, c)
-        if not self.guided:
+        if not self.from_guide:
             return draws
         share = self.half / self.noise.count
         parts = self.log_p + math.log1p(-share), self.log_q + math.log(share)

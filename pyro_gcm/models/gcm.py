@@ -16,10 +16,8 @@ from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import no_nan, one_of, positive_int
-from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.base import checks, is_rounding
+from pyro_gcm.distributions.base import is_rounding
 from pyro_gcm.distributions.event_planes import coarse, on_grid
-from pyro_gcm.distributions.event_sides import sides
 from pyro_gcm.inference.reading import Objective, Plan, Reader, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.strict_predictions import StrictPredictions
@@ -260,10 +258,7 @@ class GCM(build.NamesMembers, StrictPredictions):
 
         :param cost: the costs as the story's site gave them, or their distribution.
         """
-        p_c, c = sides(cost)
-        event = OrderEvent(p_c, self.mapped(r, covariates), validate_args=checks())
-        p_y = self.response.distribution(event, covariates, r)
-        return p_y if c is None else p_y.given_cost(c)
+        return self._outcome_dist(cost, self.mapped(r, covariates), covariates, r)
 
     def learn_units(self, x: Tensor, r: Tensor, y: Tensor, moments: KnownMoments = None) -> None:
         """Learn the units of the columns, and the revenue map if it has a method `learn`."""

@@ -15,9 +15,7 @@ from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import ArrayLike, matrix, positive_int, same_rows
 from pyro_gcm.distributions import LatentMixture, OrderEvent
-from pyro_gcm.distributions.base import checks
 from pyro_gcm.distributions.event_planes import coarse, on_grid
-from pyro_gcm.distributions.event_sides import sides
 from pyro_gcm.inference.reading import Objective, Plan, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.kernel import Kernel
@@ -118,13 +116,11 @@ class IGCM(Kernel):
                 raise ValueError(f"response={named!r} needs GCM: {why}, r = W k + dr")
             if kernel_map is None:
                 kernel_map = "identity" if cost_shape == (self.k_dim,) else "positive_linear"
-            self.kernel_map = build.revenue_map_part(
-                kernel_map, self.k_dim, cost_shape, "kernel_map"
-            )
+            sizes = self.k_dim, cost_shape
+            self.kernel_map = build.revenue_map_part(kernel_map, *sizes, "kernel_map")
             self.add_kernel(kernel_prior, kernel_guide, dr_net, hidden)
-            self.x_decoder: Any = build.x_decoder_part(
-                x_decoder, self.z_prior, self.z_dim + self.k_dim, self.x_dim, hidden
-            )
+            x_parts = self.z_prior, self.z_dim + self.k_dim, self.x_dim, hidden
+            self.x_decoder: Any = build.x_decoder_part(x_decoder, *x_parts)
         self.add_units(num_samples, {"z": self.z_dim, "k": self.k_dim}, seed)
 
     def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
@@ -204,10 +200,7 @@ class IGCM(Kernel):
 
         :param cost: the costs as the story's site gave them, or their distribution.
         """
-        p_c, c = sides(cost)
-        event = OrderEvent(p_c, self.kernel_map(k), validate_args=checks())
-        p_y = self.response.distribution(event, covariates, r)
-        return p_y if c is None else p_y.given_cost(c)
+        return self._outcome_dist(cost, self.kernel_map(k), covariates, r)
 
     # Predictions
 

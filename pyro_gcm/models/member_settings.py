@@ -176,27 +176,17 @@ def grouped_adamw(
     :param map_rate: factor on the learning rate of the revenue map.
     """
     maps = {id(parameter) for parameter in model.get_submodule("revenue_map").parameters()}
-    decayed = {
-        id(parameter)
-        for part in ("encoder", "cost_net")
-        for name, parameter in model.get_submodule(part).named_parameters()
-        if name.endswith("weight")
-    }
+    parts = nn.ModuleList(model.get_submodule(part) for part in ("encoder", "cost_net"))
+    decayed = {id(p) for name, p in parts.named_parameters() if name.endswith("weight")}
 
     def make(parameters: Iterable[nn.Parameter], lr: float) -> Optimizer:
-        groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+        groups: dict[tuple[float, float], dict[str, Any]] = {}
         for parameter in parameters:
             rate = lr * map_rate if id(parameter) in maps else lr
             decay = weight_decay if id(parameter) in decayed else 0.0
-            groups.setdefault((rate, decay), []).append(parameter)
-        return AdamW(
-            [
-                {"params": group, "lr": rate, "weight_decay": decay}
-                for (rate, decay), group in groups.items()
-            ],
-            lr=lr,
-            betas=(0.9, 0.99),
-        )
+            new: Any = {"params": [], "lr": rate, "weight_decay": decay}
+            groups.setdefault((rate, decay), new)["params"].append(parameter)
+        return AdamW(list(groups.values()), lr=lr, betas=(0.9, 0.99))
 
     return make
 

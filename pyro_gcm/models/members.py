@@ -119,6 +119,11 @@ class MemberGCM(GCM):
 
     # The story: what is read of x, and which map r goes through, depend on the member
 
+    def z_dist(self, x: Tensor | None) -> Any:
+        """p(z), which reads nothing of x [B, x_dim] but its rows, or p(z|x)."""
+        is_constant = isinstance(self.z_prior, ConstantCategorical) and x is not None
+        return self.z_prior(x) if is_constant else super().z_dist(x)
+
     def covariates(self, z: Tensor, x: Tensor) -> Tensor:
         """z and the member's encoding e_z(x) of x [B, x_dim], [..., B, K + H]."""
         return self.encoder(z, self.x_standardizer(x))
@@ -230,15 +235,8 @@ def member_map(
     :param knots, min_rows, flat: of `PiecewiseLinear`.
     :param seed: of the initial weights, which are others than those of the encoder.
     """
+    options: Any = {"knots": knots, "min_rows": min_rows, "flat": flat, "squash": not levels}
+    options |= {"smallest_scale": 0.05, "ramp_weight": 0.02}
     with Randomness(seed + 1).in_use():
-        splines = PiecewiseLinear(
-            r_dim,
-            map_shape,
-            knots=knots,
-            min_rows=min_rows,
-            flat=flat,
-            squash=not levels,
-            smallest_scale=0.05,
-            ramp_weight=0.02,
-        )
+        splines = PiecewiseLinear(r_dim, map_shape, **options)
     return LearnsLast(Probit(), splines) if levels else splines

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm._utils.standardizer import Standardizer
-from pyro_gcm.distributions.event_planes import CostCoordinates, is_separable
+from pyro_gcm.distributions.event_planes import CostCoordinates
 from pyro_gcm.distributions.families import LAPLACE, LOGISTIC, NORMAL, cost_family
 from pyro_gcm.nets.piecewise_linear import LearnsLast, PiecewiseLinear
 from pyro_gcm.nets.revenue_maps import PositiveLinear, Probit, Sigmoid
@@ -105,7 +105,7 @@ def _of_costs(model: Any, x: Tensor) -> Iterator[Step]:
     r = model.r_standardizer.loc.expand(len(x), -1)
     event = MovingRevenues(model, model.noise(None), x, r).p_y_event
     function = _FUNCTIONS.get(id(cost_family(type(event.base_dist)).standard))
-    if function is None or not is_separable(event):
+    if function is None or not event.is_separable:
         family = type(event.base_dist).__name__
         yield Step("costs", OPEN, f"the family {family} is not among those that were looked at")
         return

@@ -13,8 +13,8 @@ from torch import Tensor
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.moved import moved_method
 from pyro_gcm._utils.options import function
+from pyro_gcm._utils.tensors import ArrayLike, elementwise
 from pyro_gcm._utils.validation import (
-    ArrayLike,
     check_names,
     checked_data,
     full_precision,
@@ -23,20 +23,9 @@ from pyro_gcm._utils.validation import (
     positive_int,
 )
 from pyro_gcm.distributions.base import rounding
-from pyro_gcm.distributions.event_planes import elementwise
+from pyro_gcm.models import surfaces
 from pyro_gcm.models.story import OrderEventModel, given_or
-from pyro_gcm.models.surfaces import (
-    Reduce,
-    SurfaceDraws,
-    pair_surface,
-    row_predictions,
-    stacked,
-    surface_draws,
-)
-from pyro_gcm.prediction.base_samples import (
-    BatchInvariantProducts,
-    in_blocks,
-)
+from pyro_gcm.prediction.base_samples import BatchInvariantProducts, in_blocks
 from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows
 from pyro_gcm.prediction.predicted import FixedNoise, Latent, Predicted
 from pyro_gcm.prediction.predictive import Predicts
@@ -71,7 +60,8 @@ def prediction(
         home = x.device if isinstance(x, Tensor) else torch.device("cpu")
         with evaluating(self), torch.no_grad(), rounding(), products():
             result = method(self, x, *args, **kwargs)
-        if home != self.device and isinstance(result, Tensor | PosteriorDraws | SurfaceDraws):
+        moves = Tensor | PosteriorDraws | surfaces.SurfaceDraws
+        if home != self.device and isinstance(result, moves):
             return result.to(home)
         return result
 
@@ -95,11 +85,8 @@ class Predictions(OrderEventModel):
         :param num_samples: draws of z, the model's own number by default.
         :returns: [B].
         """
-        with elementwise():
-            rows, noise = self.rows(x, r), self.noise(num_samples)
-        dtype = self.response.prediction_dtype(self.dtype)
-        found = torch.empty(len(rows.x), dtype=dtype, device=self.device)
-        for place, values, draws in row_predictions(self, rows.x, rows.r, noise):
+        blocks, found = self._by_rows(x, r, num_samples)
+        for place, values, draws in blocks:
             found[place] = draws.mean(values)
         return found
 
@@ -141,11 +128,8 @@ class Predictions(OrderEventModel):
             weights that `surface_draws` returns where they are not equal: after joint training, and
             with a prior "categorical" or "mixture".
         """
-        with elementwise():
-            rows, noise = self.rows(x, r), self.noise(num_samples)
-        dtype = self.response.prediction_dtype(self.dtype)
-        blocks = row_predictions(self, rows.x, rows.r, noise)
-        return torch.cat([values.to(dtype) for _, values, _ in blocks], 1)
+        blocks, like = self._by_rows(x, r, num_samples)
+        return torch.cat([values.to(like.dtype) for _, values, _ in blocks], 1)
 
     @prediction
     def surface(
@@ -154,7 +138,7 @@ class Predictions(OrderEventModel):
         revenues: ArrayLike,
         *,
         num_samples: Count = None,
-        reduce: Reduce | None = None,
+        reduce: surfaces.Reduce | None = None,
         memory: float = 256.0,
     ) -> Tensor:
         """Predictions for every row of x at every row of revenues.
@@ -179,18 +163,18 @@ class Predictions(OrderEventModel):
         memory = 1e6 * positive("memory", memory)
         function("reduce", reduce)
         blocks = self.surface_blocks(x, revenues, self.noise(num_samples), memory)
-        return stacked(blocks, len(x), reduce)
+        return surfaces.stacked(blocks, len(x), reduce)
 
     def surface_blocks(
         self, x: Tensor, revenues: Tensor, noise: FixedNoise, memory: float
     ) -> Iterator[Tensor]:
         """Blocks [b, R] of `surface` after the checks: every pair is a row, as in `predict`."""
-        return pair_surface(self, x, revenues, noise, memory)
+        return surfaces.pair_surface(self, x, revenues, noise, memory)
 
     @prediction
     def surface_draws(
         self, x: ArrayLike, revenues: ArrayLike, *, num_samples: Count = None
-    ) -> SurfaceDraws:
+    ) -> surfaces.SurfaceDraws:
         """The predictions behind `surface` before they are averaged over the draws of z.
 
         They show how the response differs between latent values: z, and k of `IGCM` where drawn.
@@ -199,7 +183,7 @@ class Predictions(OrderEventModel):
         :param revenues: [R, r_dim].
         """
         x, revenues = self.grid(x, revenues)
-        return surface_draws(self, x, revenues, self.noise(num_samples))
+        return surfaces.surface_draws(self, x, revenues, self.noise(num_samples))
 
     @prediction
     def log_prob(
@@ -265,6 +249,14 @@ class Predictions(OrderEventModel):
         return self.by_blocks(of, num_samples, rows, dtype)
 
     # What the methods above have in common
+
+    def _by_rows(self, x: ArrayLike, r: ArrayLike, num_samples: Count) -> tuple[Any, Tensor]:
+        """Blocks of `row_predictions`, and an empty tensor for the predictions of all rows."""
+        with elementwise():
+            rows, noise = self.rows(x, r), self.noise(num_samples)
+        dtype = self.response.prediction_dtype(self.dtype)
+        empty = torch.empty(len(rows.x), dtype=dtype, device=self.device)
+        return surfaces.row_predictions(self, rows.x, rows.r, noise), empty
 
     def grid(self, x: ArrayLike, revenues: ArrayLike) -> tuple[Tensor, Tensor]:
         """Checked x and revenues of a surface, without missing values."""

@@ -217,11 +217,8 @@ class OrderEventModel(Parts):
         """The parameters that an objective trains, by name; the others it leaves as they are."""
         one_of("objective", objective, self.objectives)
         untrained = self.objective_records[objective].untrained
-        return {
-            name: parameter
-            for name, parameter in self.named_parameters()
-            if not name.startswith(untrained) and parameter.requires_grad
-        }
+        trainable = ((n, p) for n, p in self.named_parameters() if p.requires_grad)
+        return {n: p for n, p in trainable if not n.startswith(untrained)}
 
     # How its sites are treated
 

@@ -10,16 +10,10 @@ from torch import Tensor
 
 from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.options import number, share
+from pyro_gcm._utils.tensors import elementwise
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix, positive_int, same_rows
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.event_planes import (
-    ALL,
-    CostCoordinates,
-    EventPlanes,
-    Factor,
-    is_separable,
-    planes,
-)
+from pyro_gcm.distributions.event_planes import ALL, CostCoordinates, EventPlanes, Factor, planes
 from pyro_gcm.models.order_proof import OrderProof, order_proof
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.models.predictions import Count, prediction
@@ -103,22 +97,57 @@ class StrictPredictions(Posteriors):
             level, revenue, r, x, loc, is_probability=self.response.is_probability
         )
         self.response.check_rises_in(revenue)
-        column = torch.tensor([revenue], device=rows.device)
+        dtype = torch.promote_types(self.dtype, self.r_standardizer.loc.dtype)
+        return self._reaching(noise, level, revenue, (loc[revenue], scale[revenue]), dtype, x, rows)
+
+    @prediction
+    def reaching(
+        self, x: Tensor, r: Tensor, level: float, revenue: int = 0, *, each: bool = False
+    ) -> Tensor:
+        """The smallest number of the model's type in place of one revenue that reaches a level.
+
+        :param x: [B, x_dim] in data units; `r`: [B, r_dim], in which that revenue does not count.
+        :param each: whether it is asked of each of the K members, too.
+        :returns: [1, B], or with `each` [1 + K, B]; inf where no number up to 2^20 reaches it, and
+            -inf where all from -2^20 on do.
+        """
+        rows, count = self.rows(x, r), 1 + self.members * each
+        of = torch.arange(count, device=self.device).repeat_interleave(len(rows.x))
+        x, r = rows.x.repeat(count, 1), rows.r.double().repeat(count, 1)
+        unit = r.new_zeros(()), r.new_ones(())
+        found = self._reaching(self.noise(None), level, revenue, unit, self.dtype, x, r, of)
+        return found.reshape(count, -1)
+
+    def _reaching(
+        self,
+        noise: FixedNoise,
+        level: float,
+        revenue: int,
+        unit: tuple[Tensor, Tensor],
+        dtype: torch.dtype,
+        *rows: Tensor,
+    ) -> Tensor:
+        """The smallest value of a revenue at which predictions reach a level, [B].
+
+        :param unit: where the search starts, and its step.
+        :param rows: x and r, and whose predictions have to reach it, see `MovingRevenues`.
+        """
+        column = torch.tensor([revenue], device=self.device)
         # As the prediction at the result will be.
         rounded = self.response.prediction_dtype(self.dtype)
 
-        def block(x: Tensor, r: Tensor) -> Tensor:
+        def block(x: Tensor, r: Tensor, of: Tensor | None = None) -> Tensor:
             # Costs do not depend on r, nor do weights of the draws where nothing is missing.
             predictions = MovingRevenues(self, noise, x, r)
 
             def prediction(value: Tensor) -> Tensor:
-                return predictions(r.index_copy(1, column, value[:, None])).to(rounded).double()
+                moved = r.index_copy(1, column, value[:, None])
+                return predictions(moved, of).to(rounded).double()
 
-            start, step = (unit[revenue].expand(len(x)) for unit in (loc, scale))
-            dtype = torch.promote_types(self.dtype, self.r_standardizer.loc.dtype)
+            start, step = (each.expand(len(x)) for each in unit)
             return smallest_reaching(prediction, level, start, step, dtype)
 
-        return in_blocks(block, x, rows, draws=noise.count)
+        return in_blocks(block, *rows, draws=noise.count)
 
 
 class MovingRevenues:
@@ -135,7 +164,7 @@ class MovingRevenues:
         self.draws = Predicted(model, model.prediction_plan, noise).read(x, r)
         self.p_y = self.draws.p_y
         self._read = None
-        if model.tells_the_figure and is_separable(self.p_y_event):
+        if model.tells_the_figure and self.p_y_event.is_separable:
             self._read = model.response.reader(self.p_y, ALL)
         self._cost: CostCoordinates | None = None
         self._known: dict[int, tuple[Tensor, Factor]] = {}
@@ -145,12 +174,21 @@ class MovingRevenues:
         """The order event of the outcome."""
         return getattr(self.p_y, "event", self.p_y)
 
-    def __call__(self, r: Tensor) -> Tensor:
-        """Predictions [b] at revenues r [b, r_dim]."""
+    def __call__(self, r: Tensor, of: Tensor | None = None) -> Tensor:
+        """Predictions [b] at revenues r [b, r_dim].
+
+        :param of: 0 for a row whose prediction is wanted, or 1 + k for that of member k, [b].
+        """
+        values = self._values(r)
+        mean = self.draws.mean(values)
+        return mean if of is None else torch.cat([mean[None], values]).gather(0, of[None])[0]
+
+    def _values(self, r: Tensor) -> Tensor:
+        """Predictions given each draw, [N, b]."""
         model, draws = self.model, self.draws
         if self._read is None:
             p_y = Predicted(model, model.prediction_plan, known=draws.values).read(self.x, r).p_y
-            return draws.mean(model.response.values(p_y, ALL))
+            return model.response.values(p_y, ALL)
         # A member's map is chosen by e.
         revenues = model.mapped(r, draws.values.get("e", self.x))
         event = OrderEvent(self.p_y_event.cost, revenues)
@@ -160,8 +198,8 @@ class MovingRevenues:
             for k, value in enumerate(planes(revenues, cost.event_shape)):
                 yield self._factor(cost, k, value, logarithms)
 
-        values = self._read(EventPlanes(cost, factors, event.log_probs64))
-        return draws.mean(values)
+        with elementwise():
+            return self._read(EventPlanes(cost, factors, event.log_probs64))
 
     def _factor(self, cost: CostCoordinates, k: int, value: Tensor, logarithm: bool) -> Factor:
         """A copy of the factor, which may be overwritten."""

@@ -11,14 +11,13 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._utils.interrupts import interruption_point
+from pyro_gcm._utils.tensors import elementwise
 from pyro_gcm._utils.validation import kind
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.event_planes import (
     CostCoordinates,
     EventPlanes,
     Factor,
-    elementwise,
-    is_separable,
     planes,
 )
 from pyro_gcm.models.story import OrderEventModel
@@ -154,7 +153,7 @@ def strict_surface(
     row_bytes = dtype.itemsize * len(revenues) + 8 * len(parts[0])
     for place, (padded,) in row_blocks(x, draws=max(noise.count, PASS // _ROWS)):
         reader = Predicted(model, plan, noise, until="c")
-        draws = reader.read(padded, None)
+        draws, e = reader.read(padded, None), reader.values["e"]
         step = max(1, min(_ROWS, int(share / max(row_bytes, _PLANES * draws.num_draws))))
         count = place.stop - place.start
         for start in range(0, count, step):
@@ -163,11 +162,8 @@ def strict_surface(
             block = torch.empty(rows.stop - start, len(revenues), dtype=dtype, device=x.device)
             at = 0
             for number, part in enumerate(parts):
-                grid = _Grid(
-                    model.response, draws, reader.values["e"], rows, distinct(number), share
-                )
-                means = grid.means()
-                block[:, at : at + len(part)] = means.T
+                grid = _Grid(model.response, draws, e, rows, distinct(number), share)
+                block[:, at : at + len(part)] = grid.means().T
                 at += len(part)
             yield block
 
@@ -234,7 +230,7 @@ class _Grid:
         self.covariates = covariates
         p_y = self._outcome(slice(0, 1))
         event, self.read = self._event(slice(0, 1)), None
-        if is_separable(event):
+        if event.is_separable:
             self.read = response.reader(p_y, rows)
         size = draws.num_draws * (rows.stop - rows.start)
         if self.read is None:

@@ -3,20 +3,27 @@
 from torch.nn import Identity
 
 from pyro_gcm._utils.standardizer import Standardizer
-from pyro_gcm.nets.axis_map import AxisMap
-from pyro_gcm.nets.conditional import Conditional, ConstantLogits, with_missing_indicators
-from pyro_gcm.nets.dependent_costs import FactorCosts, MixedCosts
-from pyro_gcm.nets.diag_normal_mixture import DiagNormalMixture
-from pyro_gcm.nets.flow import ConditionalFlow, FlowDistribution
-from pyro_gcm.nets.guides import AmortizedGuide, PosteriorGuide, RevenueGuide
+from pyro_gcm.nets.conditional import (
+    AmortizedGuide,
+    Conditional,
+    ConstantLogits,
+    FactorCosts,
+    MixedCosts,
+    PosteriorGuide,
+    RevenueGuide,
+    with_missing_indicators,
+)
 from pyro_gcm.nets.latent import (
     ConditionalCategorical,
+    ConditionalFlow,
     ConditionalMixture,
     ConditionalMultivariateNormal,
+    DiagNormalMixture,
+    FlowDistribution,
     StandardNormal,
 )
 from pyro_gcm.nets.members import MemberEncoder
-from pyro_gcm.nets.piecewise_linear import PiecewiseLinear
+from pyro_gcm.nets.piecewise_linear import AxisMap, PiecewiseLinear
 from pyro_gcm.nets.revenue_maps import Bijection, PositiveLinear, Probit, Sigmoid
 from pyro_gcm.nets.tabular_features import TabularFeatures
 

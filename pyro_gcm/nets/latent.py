@@ -6,17 +6,22 @@ flexible network. Each can be the prior p(z|x) or the network of a guide.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import importlib
+import math
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pyro.distributions as dist
 import torch
+from pyro.contrib.zuko import ZukoToPyro
 from torch import Tensor, nn
+from torch.distributions import constraints
 
 from pyro_gcm._utils.recipe import recorded
+from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import positive_int
-from pyro_gcm.nets.conditional import Conditional, mlp, positive
-from pyro_gcm.nets.diag_normal_mixture import DiagNormalMixture
+from pyro_gcm.distributions.numerics import ndtr
+from pyro_gcm.nets.conditional import Conditional, Hidden, mlp, positive, widths_of
 
 Make = TypeVar("Make", bound=Callable[..., nn.Module])
 
@@ -44,12 +49,12 @@ def latent(*, prior: str | None = None, guide: str | None = None) -> Callable[[M
 
 
 @latent(prior="conditional", guide="")
-def _normal(in_dim: int, dim: int, hidden: int | Sequence[int] = 16) -> nn.Module:
+def _normal(in_dim: int, dim: int, hidden: Hidden = 16) -> nn.Module:
     return Conditional(dist.Normal, in_dim, (dim,), hidden)
 
 
 @latent(prior="laplace")
-def _laplace(in_dim: int, dim: int, hidden: int | Sequence[int] = 16) -> nn.Module:
+def _laplace(in_dim: int, dim: int, hidden: Hidden = 16) -> nn.Module:
     return Conditional(dist.Laplace, in_dim, (dim,), hidden)
 
 
@@ -86,7 +91,7 @@ class ConditionalMultivariateNormal(nn.Module):
     torch.Size([5, 3, 3])
     """
 
-    def __init__(self, in_dim: int, dim: int, hidden: int | Sequence[int] = 16) -> None:
+    def __init__(self, in_dim: int, dim: int, hidden: Hidden = 16) -> None:
         super().__init__()
         self.dim = dim = positive_int("dim", dim)
         below = dim * (dim - 1) // 2
@@ -121,9 +126,7 @@ class ConditionalMixture(nn.Module):
     torch.Size([5, 4])
     """
 
-    def __init__(
-        self, in_dim: int, dim: int, components: int = 4, hidden: int | Sequence[int] = 16
-    ) -> None:
+    def __init__(self, in_dim: int, dim: int, components: int = 4, hidden: Hidden = 16) -> None:
         super().__init__()
         components, dim = positive_int("components", components), positive_int("dim", dim)
         self.net = mlp(in_dim, components, hidden)
@@ -138,9 +141,8 @@ class ConditionalMixture(nn.Module):
     def forward(self, context: Tensor) -> DiagNormalMixture:
         """The distribution, with batch shape `context.shape[:-1]` and event shape [D]."""
         shape = (*context.shape[:-1], *self.locs.shape)
-        return DiagNormalMixture(
-            self.locs.expand(shape), self.scales.expand(shape), self.net(context)
-        )
+        locs, scales = self.locs.expand(shape), self.scales.expand(shape)
+        return DiagNormalMixture(locs, scales, self.net(context))
 
 
 @latent(prior="categorical")
@@ -159,7 +161,7 @@ class ConditionalCategorical(nn.Module):
     torch.Size([3, 1, 3])
     """
 
-    def __init__(self, in_dim: int, categories: int, hidden: int | Sequence[int] = 16) -> None:
+    def __init__(self, in_dim: int, categories: int, hidden: Hidden = 16) -> None:
         super().__init__()
         categories = positive_int("categories", categories, minimum=2)
         self.net = mlp(in_dim, categories, hidden)
@@ -167,3 +169,150 @@ class ConditionalCategorical(nn.Module):
     def forward(self, context: Tensor) -> Any:
         """The distribution, with batch shape `context.shape[:-1]` and event shape [categories]."""
         return dist.OneHotCategorical(logits=self.net(context))
+
+
+@latent(prior="flow", guide="_flow")
+@recorded("nets.ConditionalFlow")
+class ConditionalFlow(nn.Module):
+    """A network from a context [..., in_dim] to zuko's neural spline flow (Durkan et al. 2019).
+
+    Monotonic splines map z to a standard normal. They are the identity outside of [-5, 5], so that
+    z has about the scale of a standard normal. For dim = 1 the spline depends on the context only.
+
+    :param in_dim, hidden: as for `Conditional`, in each transform; `dim`: dimension D of z.
+    :param transforms: number of transforms, in alternating order of the columns. Each is a
+        coupling, so that a draw takes two passes through its network for any D.
+    :raises ValueError: for fewer than 1 transform.
+
+    >>> ConditionalFlow(2, 3)(torch.zeros(5, 2)).rsample_from(torch.zeros(7, 1, 3)).shape
+    torch.Size([7, 5, 3])
+    """
+
+    def __init__(self, in_dim: int, dim: int, hidden: Hidden = 16, transforms: int = 2) -> None:
+        super().__init__()
+        dim = positive_int("dim", dim)
+        self.flow = _zuko().flows.NSF(
+            features=dim,
+            context=positive_int("in_dim", in_dim, minimum=0),
+            passes=min(2, dim),
+            transforms=positive_int("transforms", transforms),
+            hidden_features=tuple(widths_of(hidden)),
+            activation=nn.Tanh,
+        )
+
+    def forward(self, context: Tensor) -> FlowDistribution:
+        """The distribution, with batch shape `context.shape[:-1]` and event shape [D]."""
+        return FlowDistribution(self.flow(context))
+
+
+def _zuko() -> Any:
+    """Import zuko and undo a side effect: it disables the checks of all torch distributions."""
+    checks = torch.distributions.Distribution._validate_args
+    module = importlib.import_module("zuko")
+    torch.distributions.Distribution.set_default_validate_args(checks)
+    return module
+
+
+class FlowDistribution(ZukoToPyro):
+    """A zuko flow as a Pyro distribution, whose draws can be driven by given noise.
+
+    Unlike `ZukoToPyro` it has `sample` and `rsample`, which `mask` needs, and no cache.
+
+    :param dist: a `zuko.distributions.NormalizingFlow` with a normal base.
+    """
+
+    dist: Any
+    arg_constraints: dict[str, Any] = {}
+    support = constraints.real_vector
+
+    def __call__(self, sample_shape: Any = torch.Size()) -> Tensor:
+        """Same as `rsample`."""
+        return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:
+        """Differentiable draws, [*sample_shape, *batch_shape, D]."""
+        return self.dist.rsample(torch.Size(sample_shape))
+
+    def rsample_from(self, noise: Tensor) -> Tensor:
+        """Map standard normal noise to draws through the inverse of the flow.
+
+        :param noise: [..., D], broadcast against the batch shape (so [N, 1, D] for batch [B]).
+        :returns: differentiable draws, [..., *batch_shape, D].
+        """
+        shape = broadcast_shapes(noise.shape[:-1], self.batch_shape)
+        return self.dist.transform.inv(noise.expand(*shape, noise.shape[-1]))
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> FlowDistribution:
+        """The same flow over a larger batch shape."""
+        return FlowDistribution(self.dist.expand(torch.Size(batch_shape)))
+
+
+class DiagNormalMixture(dist.MixtureOfDiagNormals):
+    """Pyro's `MixtureOfDiagNormals` with unbiased gradients, any sample shape, and D = 1 allowed.
+
+    In Pyro 1.9.2 the gradients of the original's draws with respect to the logits are biased, its
+    `rsample(sample_shape)` mixes up the rows of a batch, and its `log_prob` does not check its
+    argument. Here the gradients are those of the multivariate distribution function: with
+    u_i = F(z_i | z_<i) fixed, dz_i = -dF(z_i | z_<i) / p(z_i | z_<i), one coordinate after another
+    (Figurnov, Mohamed and Mnih 2018, Implicit reparameterization gradients). Between components
+    that are far apart p is small, and these gradients have heavy tails.
+
+    :param locs: locations of the components, [..., C, D].
+    :param coord_scale: standard deviations, [..., C, D].
+    :param component_logits: logarithms of the weights, up to an additive constant, [..., C].
+    """
+
+    @staticmethod
+    def infer_shapes(  # type: ignore[override]
+        locs: Any, coord_scale: Any, component_logits: Any
+    ) -> tuple[torch.Size, torch.Size]:
+        """Batch shape and event shape from the shapes of the arguments."""
+        return torch.Size(locs[:-2]), torch.Size(locs[-1:])
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Log-density, of shape `sample_shape + batch_shape`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return super().log_prob(value)
+
+    def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:
+        """Differentiable draws, [*sample_shape, *batch_shape, D]."""
+        sample_shape = torch.Size(sample_shape)
+        which = self.categorical.sample(sample_shape)  # [..., B]
+        shape = self._extended_shape(sample_shape)
+        index = which[..., None, None].expand(*shape[:-1], 1, shape[-1])
+        with torch.no_grad():
+            parts = (v.expand(*shape[:-1], *v.shape[-2:]) for v in (self.locs, self.coord_scale))
+            loc, scale = (part.gather(-2, index).squeeze(-2) for part in parts)
+            z = loc + scale * torch.randn_like(loc)
+        return self._differentiable(z)
+
+    def _differentiable(self, z: Tensor) -> Tensor:
+        """The draws z, with the gradients at which every F(z_i | z_<i) is constant."""
+        if not torch.is_grad_enabled():
+            return z
+        log_weights = self.categorical.logits  # of the components given z_<i, [..., B, C]
+        columns: list[Tensor] = []
+        for i in range(self.dim):
+            loc, scale = self.locs[..., i], self.coord_scale[..., i]
+            fixed = z[..., i]
+            cdf = _tail(fixed, loc, scale, log_weights.softmax(-1))
+            joint = log_weights.log_softmax(-1) + _log_normal(fixed, loc, scale)
+            density = joint.logsumexp(-1).exp().detach()
+            columns.append(fixed - (cdf - cdf.detach()) / density)
+            log_weights = log_weights + _log_normal(columns[-1], loc, scale)
+        return torch.stack(columns, dim=-1)
+
+
+def _log_normal(z: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
+    """log N(z_i; loc_k, scale_k) for each component k, [..., C]."""
+    epsilon = (z.unsqueeze(-1) - loc) / scale
+    return -0.5 * epsilon.square() - scale.log() - 0.5 * math.log(2.0 * math.pi)
+
+
+def _tail(z: Tensor, loc: Tensor, scale: Tensor, weights: Tensor) -> Tensor:
+    """F(z), or F(z) - 1 if that is smaller: they have the same derivative, and keep all digits."""
+    epsilon = (z.unsqueeze(-1) - loc) / scale
+    below = (weights * ndtr(epsilon)).sum(-1)
+    above = (weights * ndtr(-epsilon)).sum(-1)
+    return torch.where(below < above, below, -above)

@@ -21,6 +21,7 @@ from torch.nn.functional import linear
 from pyro_gcm._utils.options import number
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
+from pyro_gcm._utils.tensors import without_products
 from pyro_gcm._utils.validation import kind, one_of, positive_int
 from pyro_gcm.nets.conditional import widths_of
 from pyro_gcm.nets.tabular_features import TabularFeatures
@@ -42,9 +43,10 @@ class ConstantCategorical(nn.Module):
         else:
             self.register_buffer("logits", logits)
 
+    @without_products
     def forward(self, context: Tensor) -> Any:
         """The distribution, with batch shape `context.shape[:-1]` and event shape [K]."""
-        return dist.OneHotCategorical(logits=self.logits.expand(*context.shape[:-1], -1))
+        return dist.OneHotCategorical(logits=self.logits).expand(context.shape[:-1])
 
 
 @recorded("nets.MemberEncoder")
@@ -109,10 +111,9 @@ class MemberEncoder(nn.Module):
 
     def every(self, x: Tensor) -> Tensor:
         """e_z(x) for every member, [K, B, H], for standardised x [B, x_dim]."""
-        a = self.first(self.features(x), self.features.active)
-        a = self.dropout(torch.relu(a))
+        a = self.dropout(self.first(self.features(x), self.features.active).relu_())
         for layer in self.layers:
-            a = self.dropout(torch.relu(layer(a)))
+            a = self.dropout(layer(a).relu_())
         return a
 
     def forward(self, z: Tensor, x: Tensor) -> Tensor:
@@ -160,6 +161,7 @@ class MemberCosts(nn.Module):
         z, own = covariates[..., : self.members], covariates[..., self.members :]
         return self.of_outputs(_by_member(self.layer, z, own))
 
+    @without_products
     def of_outputs(self, outputs: Tensor) -> Any:
         """The costs from the outputs [..., B, 2 (G) K] of the layer of a member."""
         loc, raw = outputs.chunk(2, -1)
@@ -188,6 +190,7 @@ class ByteDropout(nn.Dropout):
         return input * kept.mul_(256 / (256 - dropped))
 
 
+@without_products
 def _columns(values: Tensor, index: Tensor) -> Tensor:
     return values if len(index) == values.shape[1] else values.index_select(1, index)
 
@@ -198,8 +201,13 @@ def _signs(*shape: int) -> Tensor:
 
 def _product(a: Tensor, weight: Tensor, r: Tensor, s: Tensor, bias: Tensor) -> Tensor:
     """W (R_k a_k) S_k + b_k; the scales multiply the weights, which are fewer than the rows."""
+    return torch.baddbmm(bias[:, None], a, _scaled(weight, r, s))
+
+
+@without_products
+def _scaled(weight: Tensor, r: Tensor, s: Tensor) -> Tensor:
     own = s[:, :, None] * weight * r[:, None]  # [K, width, in_dim]
-    return torch.baddbmm(bias[:, None], a, own.transpose(1, 2))
+    return own.transpose(1, 2)
 
 
 class FirstLayer(nn.Module):
@@ -264,6 +272,7 @@ class OwnLayer(nn.Module):
         return torch.baddbmm(self.bias[:, None], a, self.weight)
 
 
+@without_products
 def _is_every_member(z: Tensor, members: int) -> bool:
     """Whether one-hot z [..., B or 1, K] is every member in turn, along its first dimension."""
     if z.dim() < 3 or len(z) != members or z.shape[1:-1].numel() != z.shape[-2]:
@@ -271,6 +280,7 @@ def _is_every_member(z: Tensor, members: int) -> bool:
     return bool((z.diagonal(dim1=0, dim2=-1) == 1.0).all())
 
 
+@without_products
 def gather_values(values: Tensor, z: Tensor) -> Tensor:
     """The values of member z of every row, [..., B, *], from those of all members [K, B, *].
 
@@ -284,6 +294,7 @@ def gather_values(values: Tensor, z: Tensor) -> Tensor:
     return values[index, torch.arange(rows, device=z.device)]
 
 
+@without_products
 def gather_parameters(parameters: Tensor, z: Tensor) -> Tensor:
     """Parameters of member z of every row, [..., B or 1, *], from those of all members [K, *].
 

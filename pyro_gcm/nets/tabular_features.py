@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from pyro_gcm._utils.options import number
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
+from pyro_gcm._utils.tensors import without_products
 from pyro_gcm._utils.validation import positive_int, shown
 from pyro_gcm.nets.piecewise_linear import padded_knots, ramps, slopes_between
 
@@ -167,6 +168,7 @@ class TabularFeatures(nn.Module):
         """Features [..., A] of standardised columns [..., d]."""
         return self.chosen(x, *self.choice())
 
+    @without_products
     def choice(self) -> tuple[Tensor, Tensor]:
         """Indices of the numeric columns, and of the features among all that `chosen` computes."""
         numeric = self.numeric.nonzero()[:, 0]
@@ -180,6 +182,10 @@ class TabularFeatures(nn.Module):
         """Return the features of `forward` for the result of `choice`."""
         if self.sums.shape[1]:
             x = torch.cat([x, nn.functional.linear(x, self.sums.T)], -1)
+        return self._features(x, numeric, index)
+
+    @without_products
+    def _features(self, x: Tensor, numeric: Tensor, index: Tensor) -> Tensor:
         z = (x - self.loc) / self.scale
         parts = [z]
         if len(numeric):

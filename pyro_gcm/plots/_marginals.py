@@ -10,8 +10,8 @@ from torch import Tensor
 
 from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm.distributions import InfiniteCost, cost_family
+from pyro_gcm.distributions.event_sides import finite_part
 from pyro_gcm.distributions.families import base_distribution, tail_log_probs
-from pyro_gcm.distributions.infinite_cost import finite_part
 from pyro_gcm.distributions.latent_mixture import LatentMixture
 
 

@@ -160,6 +160,9 @@ class BatchInvariantProducts(TorchFunctionMode):
     It depends on the number of threads, too: predictions run on one.
     """
 
+    #: That it changes nothing else (`without_products`).
+    products_alone = True
+
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
@@ -167,9 +170,7 @@ class BatchInvariantProducts(TorchFunctionMode):
         if func is linear:
             return _linear(*args, **(kwargs or {}))
         if func is torch.baddbmm:
-            bias, rows, matrices = args
-            parts = zip(bias.squeeze(1), rows, matrices, strict=True)
-            return torch.stack([_linear(part, matrix.T, row) for row, part, matrix in parts])
+            return _of_members(*args)
         if func in _MATMUL and _has_blocks(args[0]) and args[1].dim() == 2:
             return _by_blocks(args[0], args[1])
         return func(*args, **(kwargs or {}))
@@ -186,6 +187,24 @@ def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
     if missing:
         input, weight = pad(input, (0, missing)), pad(weight, (0, missing))
     return linear(input, weight, bias)
+
+
+def _of_members(bias: Tensor, rows: Tensor, matrices: Tensor) -> Tensor:
+    """bias [K, 1, width] + rows [K, B, columns] @ matrices [K, columns, width], block by block.
+
+    In a narrow product a row's place would change its bits, so that zeros widen it to 64 bytes.
+    """
+    width, step = bias.shape[-1], 64 // rows.element_size()
+    missing, unused = -rows.shape[-1] % step, -width % step
+    distinct = rows[:1] if rows.stride(0) == 0 else rows  # members may read the same ones
+    distinct = pad(distinct, (0, missing)) if missing else distinct
+    rows = _placed(distinct).expand(len(rows), -1, -1)
+    bias, matrices = pad(bias, (0, unused)), pad(matrices.mT, (0, missing, 0, unused)).mT
+    size = BLOCK_ROWS if rows.shape[1] % BLOCK_ROWS == 0 else rows.shape[1]
+    whole = rows.new_empty(*rows.shape[:2], width + unused)
+    for part, out in zip(rows.split(size, 1), whole.split(size, 1), strict=True):
+        torch.baddbmm(bias, part, matrices, out=out)
+    return whole[..., :width]
 
 
 def _placed(values: Tensor) -> Tensor:

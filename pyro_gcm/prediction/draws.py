@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from pyro_gcm._utils.tensors import without_products
 from pyro_gcm.inference.reading import Outcomes
 from pyro_gcm.prediction.base_samples import pairwise_mean
 
@@ -57,6 +58,7 @@ class Draws(NamedTuple):
     separate: Mapping[str, tuple[Tensor, Tensor]] = MappingProxyType({})
     log_observed: Any = 0.0
 
+    @without_products
     def mean(self, values: Tensor, first: int = 0) -> Tensor:
         """Weighted mean [..., b] of values [..., N, b]; a single row counts for all draws.
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.process_state import Randomness
+from pyro_gcm._utils.tensors import without_products
 from pyro_gcm.inference.reading import Plan, Reached, Reader, StoryModel, by_columns, of
 from pyro_gcm.prediction.base_samples import driven_draws
 from pyro_gcm.prediction.draws import Draws
@@ -128,14 +129,7 @@ class FixedNoise(Noise):
     def draw(self, name: str, q: Any) -> tuple[Tensor, Tensor | None]:
         """Draw a site from its share of the noise."""
         if q.has_enumerate_support:
-            support: Tensor = q.enumerate_support(expand=False)
-            values = support[self._number(name, len(support), support)]
-            if len(q.batch_shape) > 1:  # it depends on other draws
-                values = values[:, 0]
-            shape = torch.broadcast_shapes(
-                (self.count, *values.shape[1:]), (*q.batch_shape, *q.event_shape)
-            )
-            return values.expand(shape), q.log_prob(values).double()
+            return self._every_value(name, q)
         if isinstance(q, MixtureOfDiagNormals):
             which = self._number(name, q.locs.shape[-2], q.locs)
             base = self._base(name, q)[torch.arange(self.count, device=which.device) // self.strata]
@@ -145,6 +139,17 @@ class FixedNoise(Noise):
             )
             return loc + scale * base, logits.double().log()
         return self.proposed(name, q), None
+
+    @without_products  # as finite distributions have none
+    def _every_value(self, name: str, q: Any) -> tuple[Tensor, Tensor]:
+        support: Tensor = q.enumerate_support(expand=False)
+        values = support[self._number(name, len(support), support)]
+        if len(q.batch_shape) > 1:  # it depends on other draws
+            values = values[:, 0]
+        shape = torch.broadcast_shapes(
+            (self.count, *values.shape[1:]), (*q.batch_shape, *q.event_shape)
+        )
+        return values.expand(shape), q.log_prob(values).double()
 
     def proposed(self, name: str, q: Any) -> Tensor:
         """Propose draws of a site from its share of the noise."""

@@ -4,9 +4,8 @@ import importlib
 import pkgutil
 
 from pyro_gcm.responses.axis import AxisResponse, WholeDistribution
-from pyro_gcm.responses.guessed import Guessed
 from pyro_gcm.responses.ordinal import Ordinal
-from pyro_gcm.responses.real import Binary, Continuous, Quantile
+from pyro_gcm.responses.real import Binary, Continuous, Guessed, Quantile
 from pyro_gcm.responses.response import RESPONSES, Response
 from pyro_gcm.responses.several import Several
 from pyro_gcm.responses.survival import Survival

@@ -17,16 +17,17 @@ from torch.distributions.transforms import Transform, identity_transform
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
+from pyro_gcm._utils.tensors import elementwise
 from pyro_gcm._utils.validation import kind, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.curve_outcome import AlongAxis, AxisUnits
 from pyro_gcm.distributions.event_curve import Axis, EventCurve
-from pyro_gcm.distributions.event_planes import AT_ONCE, elementwise
-from pyro_gcm.nets.axis_map import AxisMap, AxisOfDraws
+from pyro_gcm.distributions.event_planes import AT_ONCE
 from pyro_gcm.nets.members import gather_parameters
+from pyro_gcm.nets.piecewise_linear import AxisMap, AxisOfDraws
 from pyro_gcm.nets.revenue_maps import Probit
 from pyro_gcm.prediction.predictive import DistributionPredictive
-from pyro_gcm.responses.real import check_size, normal_loss
+from pyro_gcm.responses.real import RealOutcome, normal_loss
 from pyro_gcm.responses.response import Encodes, Response
 
 #: Positions between which a map has to gain `_LEAST_GAIN`, on both sides of 0.
@@ -170,7 +171,7 @@ def _check_axis(part: nn.Module, shape: tuple[int, ...]) -> None:
 
 
 @recorded("models.WholeDistribution")
-class WholeDistribution(AxisResponse, name="distribution"):
+class WholeDistribution(RealOutcome, AxisResponse, name="distribution"):
     """A real y whose whole distribution is the order event at [-t, r] (paper, Lemma 1).
 
     1 - F(t | z, x, r) is the probability of the event once -t has been added to the revenues by its
@@ -237,10 +238,6 @@ class WholeDistribution(AxisResponse, name="distribution"):
                 "would leave y at -inf with that probability"
             )
 
-    def check_outcome(self, y: Tensor) -> None:
-        """Numbers whose squares are finite."""
-        check_size(y)
-
     def constant_loss(self, y: Tensor, share: Tensor) -> float | None:
         """That of a normal."""
         return normal_loss(y, share)
@@ -255,10 +252,6 @@ class WholeDistribution(AxisResponse, name="distribution"):
     def standardized(self, y: Tensor) -> Tensor:
         """y less its mean, over its standard deviation."""
         return -self._position(y.double())
-
-    def prediction_dtype(self, dtype: torch.dtype) -> torch.dtype:
-        """Float64 where the dtype of the model cannot hold y, see `Standardizer`."""
-        return torch.promote_types(dtype, self.standardizer.loc.dtype)
 
     def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> AlongAxis:
         """y in its units."""

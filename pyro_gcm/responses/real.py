@@ -1,4 +1,4 @@
-"""The responses of the paper, which turn the order event into a distribution of y.
+"""The responses of the paper, and a guess rate, which turn the event into a distribution of y.
 
 A response turns the event c < h(r), given z, into the distribution at site y, and says what a
 prediction is. The models know nothing else about y, so another kind is another subclass of
@@ -8,7 +8,6 @@ prediction is. The models know nothing else about y, so another kind is another 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import pyro.distributions as dist
@@ -16,17 +15,18 @@ import torch
 from pyro.distributions import TorchDistribution
 from torch import Tensor, nn
 
+from pyro_gcm._utils.options import share
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.validation import one_of, positive_int
-from pyro_gcm.distributions import OrderEvent, ThresholdNormal, ThresholdQuantile
+from pyro_gcm.distributions import GuessedEvent, OrderEvent, ThresholdNormal, ThresholdQuantile
 from pyro_gcm.distributions.base import checks
-from pyro_gcm.nets.conditional import mlp, positive
+from pyro_gcm.nets.conditional import ConstantLogits, Hidden, mlp, positive
 from pyro_gcm.prediction.predictive import DistributionPredictive, MeanPredictive
-from pyro_gcm.responses.response import Response
+from pyro_gcm.responses.response import Encodes, Response
 from pyro_gcm.training.result import entropy
 
-__all__ = ["Binary", "Continuous", "Quantile"]
+__all__ = ["Binary", "Continuous", "Guessed", "Quantile"]
 
 #: Largest size of y in its unit; the inverse is its smallest spread.
 _LARGEST = 1e100
@@ -42,7 +42,7 @@ class Binary(Response, name="binary"):
     predictive = MeanPredictive
     log_likelihood_bound = 0.0
 
-    def __init__(self, x_dim: int = 0, hidden: int | Sequence[int] = 16) -> None:
+    def __init__(self, x_dim: int = 0, hidden: Hidden = 16) -> None:
         super().__init__()
 
     def check_outcome(self, y: Tensor) -> None:
@@ -63,13 +63,68 @@ class Binary(Response, name="binary"):
         return event
 
 
-def check_size(y: Tensor) -> None:
-    """Refuse numbers whose squares are not finite."""
-    if (y.abs() > _LARGEST).any():
-        raise ValueError(
-            f"y must have numbers of at most {_LARGEST:g} in size, got "
-            f"{y.abs().nan_to_num().max().item():g}: use another unit"
-        )
+@recorded("models.Guessed")
+class Guessed(Binary):
+    """y in {0, 1} with Pr(y = 1) = g + (1 - g) Pr(event): it does not fall to 0 as r falls.
+
+    With costs that may be infinite (`p0` of `GCM`) the curve runs from the guess rate g to
+    g + (1 - g)(1 - p0), where (1 - g) p0 is the lapse rate. Few data tell these ends; give `rate`
+    where the guess rate is known, such as 1/2 for two choices.
+
+    :param guess: "constant", or "conditional" for a function of x.
+    :param rate: a known guess rate in (0, 1), which is not trained.
+    """
+
+    is_event = False
+
+    def __init__(
+        self,
+        x_dim: int = 0,
+        hidden: Any = 16,
+        *,
+        guess: str = "constant",
+        rate: float | None = None,
+    ) -> None:
+        super().__init__()
+        one_of("guess", guess, ["constant", "conditional"])
+        if rate is not None:
+            share("rate", rate, "a probability")
+            if guess != "constant":
+                raise ValueError(f"guess={guess!r} and rate={rate} contradict each other")
+        self.guess, self.rate, self.hidden = guess, rate, hidden
+
+    def prepare(self, encoder: Encodes, cost_shape: tuple[int, ...]) -> None:
+        """Build what gives the log-odds of the guess rate for what is read of x."""
+        self.attach()
+        self.logits: nn.Module = ConstantLogits()
+        if self.rate is not None:
+            assert isinstance(self.logits.logits, nn.Parameter)
+            self.logits.logits.requires_grad_(False).fill_(math.log(self.rate / (1.0 - self.rate)))
+        elif self.guess == "conditional":
+            net = mlp(encoder.out_dim, 1, encoder.conditional_hidden(self.hidden))
+            nn.init.constant_(net[-1].bias, ConstantLogits.START)  # type: ignore[arg-type]
+            self.logits = nn.Sequential(net, nn.Flatten(-2))
+
+    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> Any:
+        """The event or a guess."""
+        return GuessedEvent(event, self.logits(x))
+
+
+class RealOutcome(Response):
+    """Base of responses whose y is a number in units of its own, which are learned."""
+
+    standardizer: Standardizer
+
+    def check_outcome(self, y: Tensor) -> None:
+        """Numbers whose squares are finite."""
+        size = y.abs()
+        if (size > _LARGEST).any():
+            wanted, got = f"at most {_LARGEST:g} in size", f"{size.nan_to_num().max().item():g}"
+            raise ValueError(f"y must have numbers of {wanted}, got {got}: use another unit")
+
+    def prediction_dtype(self, dtype: torch.dtype) -> torch.dtype:
+        """Float64 where the dtype of the model cannot hold y, see `Standardizer`."""
+        return torch.promote_types(dtype, self.standardizer.loc.dtype)
 
 
 def normal_loss(y: Tensor, share: Tensor) -> float:
@@ -78,17 +133,13 @@ def normal_loss(y: Tensor, share: Tensor) -> float:
     return 0.5 * math.log(2.0 * math.pi * math.e * variance)
 
 
-class _RealResponse(Response):
-    """y in units of its own, which are learned; a network of x gives mu_t and the spreads."""
+class _RealResponse(RealOutcome):
+    """Base of real y of which a network of x gives mu_t and the spreads."""
 
-    def __init__(self, x_dim: int, outputs: int, hidden: int | Sequence[int]) -> None:
+    def __init__(self, x_dim: int, outputs: int, hidden: Hidden) -> None:
         super().__init__()
         self.net = mlp(positive_int("x_dim", x_dim, minimum=0), outputs, hidden)
         self.standardizer = Standardizer(1)
-
-    def check_outcome(self, y: Tensor) -> None:
-        """Numbers whose squares are finite."""
-        check_size(y)
 
     def learn_unit(self, y: Tensor) -> None:
         """Learn mean and standard deviation.
@@ -110,10 +161,6 @@ class _RealResponse(Response):
     def from_standard(self, standard: Tensor) -> Tensor:
         """y from its number of standard deviations above the mean."""
         return self.standardizer.inverse(standard)
-
-    def prediction_dtype(self, dtype: torch.dtype) -> torch.dtype:
-        """Float64 where the dtype of the model cannot hold y, see `Standardizer`."""
-        return torch.promote_types(dtype, self.standardizer.loc.dtype)
 
     def _curve(self, x: Tensor) -> tuple[Tensor, ...]:
         """mu_t and the standard deviations that make up the spread, each [...]."""
@@ -144,7 +191,7 @@ class Continuous(_RealResponse, name="continuous"):
     def __init__(
         self,
         x_dim: int,
-        hidden: int | Sequence[int] = 16,
+        hidden: Hidden = 16,
         *,
         noise: str = "conditional",
         equal_weights: bool = False,
@@ -193,7 +240,7 @@ class Quantile(_RealResponse, name="quantile"):
         """Refuse levels, which are chosen."""
         raise ValueError("required_revenue needs revenues that are not quantile levels")
 
-    def __init__(self, x_dim: int, hidden: int | Sequence[int] = 16) -> None:
+    def __init__(self, x_dim: int, hidden: Hidden = 16) -> None:
         super().__init__(x_dim, 2, hidden)
 
     def r_dist(self) -> dist.Uniform:

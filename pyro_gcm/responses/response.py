@@ -8,13 +8,12 @@ from typing import Any, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._utils.tensors import elementwise
 from pyro_gcm._utils.validation import ArrayLike, vector
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.event_planes import (
     ALL,
     EventPlanes,
-    elementwise,
-    is_separable,
     planes_of,
 )
 from pyro_gcm.inference.reading import StoryModel
@@ -252,7 +251,7 @@ class Response(nn.Module):
         event = getattr(p_y, "event", p_y)
         if not isinstance(event, OrderEvent) or event.base_dist is None:
             return self.predict(p_y)[..., rows]
-        alone = is_separable(event)
+        alone = event.is_separable
         read = self.reader(p_y, rows if alone else ALL)
         if read is None:
             return self.predict(p_y)[..., rows]

@@ -139,10 +139,8 @@ class Several(Response):
     def _pairs(self, y: Tensor) -> list[tuple[Any, Tensor]]:
         """Every response with its columns of y [..., D]."""
         columns = y.split([part.outcome_width for part in self.parts], -1)
-        return [
-            (part, own[..., 0] if part.outcome_width == 1 else own)
-            for part, own in zip(self.parts, columns, strict=True)
-        ]
+        own = [some[..., 0] if some.shape[-1] == 1 else some for some in columns]
+        return list(zip(self.parts, own, strict=True))
 
     def check_revenue(self, r: Tensor) -> None:
         """Let each response check the revenues."""
@@ -217,9 +215,8 @@ class Several(Response):
         start, directions = place * self.costs, self.rows[place]
 
         def distribution(event: OrderEvent, x: Tensor, r: Tensor) -> Any:
-            return self.parts[place].distribution(
-                event_between(event, start, start + self.costs), x, r
-            )
+            event = event_between(event, start, start + self.costs)
+            return self.parts[place].distribution(event, x, r)
 
         def check_rises_in(revenue: int) -> None:
             if directions[revenue] != 1:

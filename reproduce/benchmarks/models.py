@@ -23,6 +23,7 @@ from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.responses import Ordinal
 from pyro_gcm.training import FitSettings
 from reproduce.benchmarks.paired import Comparison
+from reproduce.benchmarks.scoring import fitted_loans, loans
 from reproduce.data import simulation
 from reproduce.methods import METHODS, rows_of
 from reproduce.methods.spaces import SEARCHED
@@ -54,6 +55,27 @@ def predict(quick: bool) -> Comparisons:
             "required_revenue": partial(model.required_revenue, x[:64]),
         }
         yield Comparison(f"64 rows, {n} draws", sides, "predict")
+
+
+def estimators(quick: bool) -> Comparisons:
+    """`predict_proba` of a `GCMClassifier` beside its model's `predict`, and `required`."""
+    warnings.simplefilter("ignore", UserWarning)  # required values beyond the training rows
+    model = fitted_loans(300 if quick else 10_000)
+    table = loans(1_000, seed=1).drop(columns="id")
+    for count in (1, len(table)):
+        part = table[:count]
+        sides: dict[str, Callable[[], object]] = {
+            "model": partial(model.model_.predict, *model._rows(part)),
+            "estimator": partial(model.predict_proba, part),
+        }
+        yield Comparison(f"predict, {count} rows of a table", sides, "model")
+    for count in (1, 100):
+        part = table[:count]
+        sides = {
+            "predict_proba": partial(model.predict_proba, part),
+            "required": partial(model.required, part, "debt", 0.5),
+        }
+        yield Comparison(f"required, {count} rows, with bands", sides, "predict_proba")
 
 
 def surface(quick: bool) -> Comparisons:
@@ -263,7 +285,7 @@ def _awaited(call: Callable[[], object], device: str) -> None:
 
 #: Name -> benchmark.
 BENCHMARKS: dict[str, Callable[[bool], Comparisons]] = {
-    **{made.__name__: made for made in (predict, posterior, responses, copies, gpu)},
+    **{made.__name__: made for made in (predict, estimators, posterior, responses, copies, gpu)},
     # Those that read data sets.
     **{made.__name__: made for made in (surface, engines, members)},
 }

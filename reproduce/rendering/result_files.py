@@ -99,4 +99,4 @@ GROWING = (*SURVIVAL, "ordinal", "distribution", "public_positive")
 #: Files in which a method may have several settings on one split.
 MANY_SETTINGS = {"quantile_tuning", "public_tuning", "open_tuning", *TRIALS_OF}
 MANY_SETTINGS |= {"ablation", "ablation_released", "timing", "public_released", *CHANGES_OF}
-MANY_SETTINGS |= {"public_positive", "particles"}
+MANY_SETTINGS |= {"public_positive", "particles", "primitives"}

@@ -51,15 +51,7 @@ FEW: dict[str, Any] = {"x": X[:4], "r": R[:4]}
 DATA: dict[str, Any] = {"x": X, "r": R, "y": Y}
 SIZES = {"x_dim": 3, "r_dim": 2}
 CURVE = pd.DataFrame({"a": [0.0, 1.0], "prediction": [0.1, 0.2]})
-CLASSIFIER, REGRESSOR, ORDINAL, SURVIVAL = (
-    functools.partial(fitted, kind)
-    for kind in (
-        estimators.GCMClassifier,
-        estimators.GCMRegressor,
-        estimators.GCMOrdinal,
-        estimators.GCMSurvival,
-    )
-)
+CLASSIFIER, REGRESSOR, ORDINAL, SURVIVAL = (functools.partial(fitted, kind) for kind in TARGETS)
 
 
 def model(name: str = "plain") -> Any:

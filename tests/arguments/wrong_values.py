@@ -10,93 +10,55 @@ import numpy as np
 import torch
 from torch import Tensor
 
-#: What is right all the same for an argument, of one function or of all: kinds of `WRONG`.
-ACCEPTED: dict[str, Any] = {
-    "num_samples": ("None",),
-    "patience": ("None",),
-    "schedule": ("None",),
-    "clip_norm": ("None", "a number", "a large number"),
-    "learning_rate": ("None", "a number", "a large number"),
-    "learn_units.r": ("a half",),
-    "epochs": ("None",),
-    "batch_size": ("None",),
-    "callback": ("a class", "a function"),
-    "checkpoint": ("text",),
-    "progress": ("a bool",),
-    "memory": ("a number", "a large number"),
-    "revenues": ("a half",),
-    "alpha": ("a number", "a negative number", "a large number"),
-    "margin": ("a number", "a large number", "a bool"),
-    "tolerance": ("a number", "a large number", "a bool"),
-    "directions": ("a dict",),
-    "quantiles": ("an empty list",),
-    "groups": ("text",),
-    "plot_survival.groups": ("None",),
-    "plot_survival.time_name": ("text",),
-    "horizon": ("a number", "a large number"),
-    "times": ("None",),
-    "GCMSurvival.sample_times.y": ("None",),
-    "name": ("text",),
-    "label": ("text",),
-    "latent_name": ("text",),
-    "outcome_name": ("text",),
-    "revenue_name": ("text",),
-    "feature_name": ("text",),
-    "band_name": ("text", "None"),
-    "base_rate": ("a number", "a negative number", "a large number"),
-    "percent": ("a bool",),
-    "folder": ("text",),
-    "metrics": ("a dict",),
-    "title": ("text",),
-    "target": ("text",),
-    "event": ("text",),
-    "source": ("text",),
-    "above": ("a number", "a negative number", "a large number", "a bool"),
-    "event_shape": ("an empty list",),
-    "shape": ("an empty list",),
-    "hidden": ("None", "an empty list"),
-    "alternatives": ("None",),
-    "GCM.cost_family": ("None",),
-    "posterior.y": ("None",),
-    "cost_posterior.y": ("None",),
-    "to_arviz.y": ("None",),
-    "early_stopping": ("a bool", "None"),
-    "ordered": ("an empty list",),
-    "settings": ("None",),
-    "categorical_features": ("None", "an empty list"),
-    "positive": ("None", "a bool"),
-    "class_weight": ("an empty list", "a dict"),
-    "monotonic_cst": ("None", "a dict"),
-    "verbose": "all",
-    "warm_start": ("a bool",),
-    "random_state": ("None", "a bool"),
-    "sample_weight": ("None", "a number", "a large number", "a bool"),
-    "below": ("a bool",),
-    "estimator.cdf.values": ("a number", "a negative number", "a large number", "a bool"),
-    "GCMOrdinal.levels": ("None",),
-    "ordinal.explain.above": ("a bool",),
-    "draws": ("a half",),
-    "plot_cost_density.r": ("a number", "a negative number", "a large number", "a bool"),
-    "plot_feature_curve.rows": "all",
-    "audit_table.X": ("a half", "complex"),
-    "render_model.model": "all",
-    "render_model.model_args": "all",
-    "render_model.model_kwargs": ("a dict",),
-    "compare_assumptions.strict": ("a dict",),
-    "compare_assumptions.implicit": ("a dict",),
-    "compare_assumptions.response": ("None",),
-    "compare_assumptions.epochs": ("None",),
-    "export.batch": ("None",),
-    # Read beside `data` alone; or handed on as they are.
-    "settings of fit.memory": "all",
-    "learn_units.moments": "all",
-    "max_plate_nesting": "all",
-    "vectorize_particles": "all",
-    "x_names": "all",
-    "r_names": "all",
-    "sampler": "all",
-    "simulation_based_calibration.sites": "all",
-}
+#: Kinds of `WRONG` that are right all the same for some arguments, of one function or of all.
+_ACCEPTED: list[tuple[Any, str]] = [
+    (
+        ("None",),
+        "num_samples patience schedule epochs batch_size plot_survival.groups times settings "
+        "GCMSurvival.sample_times.y alternatives GCM.cost_family posterior.y cost_posterior.y "
+        "to_arviz.y GCMOrdinal.levels compare_assumptions.response compare_assumptions.epochs "
+        "export.batch",
+    ),
+    (
+        ("text",),
+        "checkpoint groups plot_survival.time_name name label latent_name outcome_name "
+        "revenue_name feature_name folder title target event source",
+    ),
+    (("text", "None"), "band_name"),
+    (("None", "a number", "a large number"), "clip_norm learning_rate"),
+    (("a number", "a large number"), "memory horizon"),
+    (("a number", "a large number", "a bool"), "margin tolerance"),
+    (("a number", "a negative number", "a large number"), "alpha base_rate"),
+    (
+        ("a number", "a negative number", "a large number", "a bool"),
+        "above estimator.cdf.values plot_cost_density.r",
+    ),
+    (("None", "a number", "a large number", "a bool"), "sample_weight"),
+    (("a half",), "learn_units.r revenues draws"),
+    (("a half", "complex"), "audit_table.X"),
+    (("a class", "a function"), "callback"),
+    (("a bool",), "progress percent warm_start below ordinal.explain.above"),
+    (("a bool", "None"), "early_stopping positive random_state"),
+    (
+        ("a dict",),
+        "directions metrics render_model.model_kwargs compare_assumptions.strict "
+        "compare_assumptions.implicit",
+    ),
+    (("None", "a dict"), "monotonic_cst"),
+    (("an empty list", "a dict"), "class_weight"),
+    (("an empty list",), "quantiles event_shape shape ordered"),
+    (("None", "an empty list"), "hidden categorical_features"),
+    # What is not looked at, read beside `data` alone, or handed on as it is.
+    (
+        "all",
+        "verbose plot_feature_curve.rows render_model.model render_model.model_args x_names "
+        "r_names sampler simulation_based_calibration.sites learn_units.moments "
+        "max_plate_nesting vectorize_particles",
+    ),
+]
+ACCEPTED = {name: kinds for kinds, names in _ACCEPTED for name in names.split()}
+#: Read beside `data` alone.
+ACCEPTED["settings of fit.memory"] = "all"
 
 _ENDLESS: list[Any] = [1.0]
 _ENDLESS.append(_ENDLESS)

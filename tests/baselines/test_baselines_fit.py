@@ -125,9 +125,6 @@ def test_continuous_and_quantile_predictions_are_in_units_of_y(response: str) ->
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"x": torch.zeros(200, 2)}, "x has 2 columns, the model was built for x_dim=3"),
-        ({"y": torch.zeros(199)}, "row counts differ: x has 200, r has 200, y has 199"),
-        ({"y": torch.full((200,), 2.0)}, "y must be 0 or 1 for response='binary', got 2"),
         ({"validation": "a tenth"}, r"validation must be a share in \[0, 1\), got 'a tenth'"),
         ({"patience": 3}, "patience needs a validation part"),
         ({"optimizer": lambda p, lr: 3}, "optimizer must return a torch optimiser, got 3"),
@@ -137,6 +134,7 @@ def test_continuous_and_quantile_predictions_are_in_units_of_y(response: str) ->
 def test_invalid_arguments_are_refused_before_training_starts(
     change: dict[str, Any], message: str
 ) -> None:
+    """Rows that cannot be used are in `tests/arguments`."""
     model = made(MLP)
     before = weights(model)
     with pytest.raises((ValueError, TypeError), match=message):

@@ -10,6 +10,7 @@ import pytest
 import torch
 from baseline_checks import (
     Array,
+    Make,
     arrays,
     assert_score_is,
     decreases,
@@ -19,62 +20,82 @@ from baseline_checks import (
     two_stream,
     with_normal_weights,
 )
+from torch import nn
 
-from pyro_gcm.baselines import (
-    CMNN,
-    MLP,
-    MM,
-    SMM,
-    SMNN,
-    LipschitzMonotone,
-    PosNN,
-    SwitchMonotone,
-)
+from pyro_gcm.baselines import CMNN, MLP, MM, SMM, SMNN, LipschitzMonotone, PosNN, SwitchMonotone
 from pyro_gcm.baselines.constrained import elu_split, elu_thirds, softplus_thirds
 
 Map = Callable[[Array], Array]
 
 
-def test_mlp_reads_all_covariates_and_revenues() -> None:
-    model = made(MLP, hidden=5)
-    w = arrays(model)
-    first = np.concatenate([w["x_layer.weight"], w["r_layer.weight"]], 1)
-
-    def reference(x: Array, r: Array) -> Array:
-        h = np.tanh(np.concatenate([x, r], 1) @ first.T + w["x_layer.bias"])
-        h = np.tanh(h @ w["hidden.weight"].T + w["hidden.bias"])
-        return np.asarray((h @ w["output.weight"].T + w["output.bias"])[:, 0])
-
-    assert_score_is(model, reference)
+# Layers one after the other
 
 
-def test_paper_form_of_pos_nn_is_the_two_stream_body() -> None:
-    model = made(PosNN, hidden=5)
-    assert_score_is(model, lambda x, r: two_stream(model.network, x, r)[:, 0])
+def softplus(u: Array) -> Array:
+    return np.asarray(np.logaddexp(u, 0.0))
 
 
-def test_canonical_form_of_pos_nn_is_one_layer_of_sigmoids() -> None:
-    model = made(PosNN, hidden=5, form="canonical")
-    w = arrays(model.network)
-
-    def reference(x: Array, r: Array) -> Array:
-        u = x @ w["x_layer.weight"].T + w["x_layer.bias"] + r @ positive(w["r_layer.weight"]).T
-        out = (1.0 / (1.0 + np.exp(-u))) @ positive(w["output.weight"]).T + w["output.bias"]
-        return np.asarray(out[:, 0])
-
-    assert_score_is(model, reference)
+def elu(u: Array) -> Array:
+    return np.where(u > 0.0, u, np.expm1(np.minimum(u, 0.0)))
 
 
-def test_released_form_of_pos_nn_is_an_mlp_with_positive_weights_from_r_on() -> None:
-    model = made(PosNN, hidden=5, form="released")
-    w = arrays(model.network)
+def thirds(base: Map, u: Array) -> Array:
+    """The activation of the paper's and the released form on 7 units: 2, 2 and 3."""
+    a, b, c = u[..., :2], u[..., 2:4], u[..., 4:]
+    relu = partial(np.maximum, 0.0)
+    joined = -base(-(relu(c) - 1.0)) + base(1.0 - relu(-c))
+    return np.concatenate([base(a), -base(-b), joined], -1)
 
-    def reference(x: Array, r: Array) -> Array:
-        u = x @ w["x_layer.weight"].T + r @ positive(w["r_layer.weight"]).T + w["x_layer.bias"]
-        h = np.tanh(np.tanh(u) @ positive(w["hidden.weight"]).T + w["hidden.bias"])
-        return np.asarray((h @ positive(w["output.weight"]).T + w["output.bias"])[:, 0])
 
-    assert_score_is(model, reference)
+def sevens(u: Array) -> Array:
+    """The activation of the method's authors: 16 units are 7, 7, 2 and 4 units are 2, 2, 0."""
+    part = {16: 7, 4: 2}[u.shape[-1]]
+    a, b, c = u[..., :part], u[..., part : 2 * part], u[..., 2 * part :]
+    joined = np.where(c < 0.0, elu(c + 1.0) - 1.0, -elu(1.0 - c) + 1.0)
+    return np.concatenate([elu(a), -elu(-b), joined], -1)
+
+
+def sigmoid(u: Array) -> Array:
+    return np.asarray(1.0 / (1.0 + np.exp(-u)))
+
+
+def one_stream(body: nn.Module, x: Array, r: Array, of: Map, activation: Map, last: Map) -> Array:
+    """Layers of x and r together, with weights `of` from r on."""
+    w = arrays(body)
+    u = x @ w["x_layer.weight"].T + w["x_layer.bias"] + r @ of(w["r_layer.weight"]).T
+    if "hidden.weight" in w:
+        u = activation(u) @ of(w["hidden.weight"]).T + w["hidden.bias"]
+    return np.asarray(last(u) @ of(w["output.weight"]).T + w["output.bias"])
+
+
+#: Weights from r on, the activation of the first layer, and that of the last one.
+ONE_STREAM: dict[str, tuple[Make, Map, Map, Map]] = {
+    "MLP": (MLP, lambda w: w, np.tanh, np.tanh),
+    "PosNN, canonical": (partial(PosNN, form="canonical"), positive, sigmoid, sigmoid),
+    "PosNN, released": (partial(PosNN, form="released"), positive, np.tanh, np.tanh),
+    "CMNN, type 1": (partial(CMNN, form="type1", hidden=16), np.abs, sevens, sevens),
+}
+#: The activation from r on.
+TWO_STREAMS: dict[str, tuple[Make, Map]] = {
+    "PosNN": (PosNN, np.tanh),
+    "CMNN": (partial(CMNN, hidden=7), partial(thirds, softplus)),
+    "CMNN, released": (partial(CMNN, hidden=7, form="released"), partial(thirds, elu)),
+}
+
+
+@pytest.mark.parametrize(("make", "of", "first", "last"), ONE_STREAM.values(), ids=ONE_STREAM)
+def test_one_stream_reads_all_inputs_in_its_first_layer(
+    make: Make, of: Map, first: Map, last: Map
+) -> None:
+    model = made(make)
+    body = getattr(model, "network", model)
+    assert_score_is(model, lambda x, r: one_stream(body, x, r, of, first, last)[:, 0])
+
+
+@pytest.mark.parametrize(("make", "activation"), TWO_STREAMS.values(), ids=TWO_STREAMS)
+def test_two_streams_are_the_published_body(make: Make, activation: Map) -> None:
+    model = made(make)
+    assert_score_is(model, lambda x, r: two_stream(model.network, x, r, activation)[:, 0])
 
 
 def leaky(v: Array) -> Array:
@@ -195,59 +216,7 @@ def test_min_max_is_the_extremum_over_groups_of_pieces(
     assert_score_is(model, reference)
 
 
-def test_smooth_extrema_converge_to_the_exact_ones() -> None:
-    smooth, sharp = made(SMM, form="canonical"), made(MM, form="canonical")
-    smooth.log_beta.data.fill_(np.log(1e7))
-    sharp.load_state_dict({k: v for k, v in smooth.state_dict().items() if k != "log_beta"})
-    x, r = torch.randn(20, 3).double(), torch.randn(20, 2).double()
-    torch.testing.assert_close(smooth(x, r), sharp(x, r), rtol=0.0, atol=1e-5)
-
-
-# CMNN, in its three forms
-
-
-def softplus(u: Array) -> Array:
-    return np.asarray(np.logaddexp(u, 0.0))
-
-
-def elu(u: Array) -> Array:
-    return np.where(u > 0.0, u, np.expm1(np.minimum(u, 0.0)))
-
-
-def thirds(base: Map, u: Array) -> Array:
-    """The activation of the paper's and the released form on 7 units: 2, 2 and 3."""
-    a, b, c = u[..., :2], u[..., 2:4], u[..., 4:]
-    relu = partial(np.maximum, 0.0)
-    joined = -base(-(relu(c) - 1.0)) + base(1.0 - relu(-c))
-    return np.concatenate([base(a), -base(-b), joined], -1)
-
-
-def sevens(u: Array) -> Array:
-    """The activation of the method's authors: 16 units are 7, 7, 2 and 4 units are 2, 2, 0."""
-    part = {16: 7, 4: 2}[u.shape[-1]]
-    a, b, c = u[..., :part], u[..., part : 2 * part], u[..., 2 * part :]
-    joined = np.where(c < 0.0, elu(c + 1.0) - 1.0, -elu(1.0 - c) + 1.0)
-    return np.concatenate([elu(a), -elu(-b), joined], -1)
-
-
-@pytest.mark.parametrize(("form", "base"), [("paper", softplus), ("released", elu)])
-def test_two_forms_of_cmnn_are_the_two_stream_body_with_three_activations(
-    form: str, base: Map
-) -> None:
-    model, activation = made(CMNN, hidden=7, form=form), partial(thirds, base)
-    assert_score_is(model, lambda x, r: two_stream(model.network, x, r, activation)[:, 0])
-
-
-def test_type_1_of_cmnn_reads_all_inputs_in_its_first_layer() -> None:
-    model = made(CMNN, form="type1")
-    w = arrays(model.network)
-
-    def reference(x: Array, r: Array) -> Array:
-        u = x @ w["x_layer.weight"].T + w["x_layer.bias"] + r @ np.abs(w["r_layer.weight"]).T
-        u = sevens(u) @ np.abs(w["hidden.weight"]).T + w["hidden.bias"]
-        return np.asarray((sevens(u) @ np.abs(w["output.weight"]).T + w["output.bias"])[:, 0])
-
-    assert_score_is(model, reference)
+# CMNN, and the activations
 
 
 def test_type_2_of_cmnn_gives_every_input_a_layer_of_its_own() -> None:

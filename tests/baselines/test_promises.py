@@ -5,48 +5,14 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
-from functools import partial
 from typing import Any
 
 import pytest
 import torch
-from baseline_checks import R_DIM, X_DIM, Make, decreases, made, rows
+from baseline_checks import ALL, NARROW, OTHERS, R_DIM, STRICT, X_DIM, Make, decreases, made, rows
 
 from pyro_gcm import audit_monotonicity, baselines
 from pyro_gcm.baselines import Baseline, fit
-
-STRICT: dict[str, Make] = {
-    "PosNN": baselines.PosNN,
-    "PosNN, released": partial(baselines.PosNN, form="released"),
-    "PosNN, canonical": partial(baselines.PosNN, form="canonical"),
-    "MM": baselines.MM,
-    "MM, canonical": partial(baselines.MM, form="canonical"),
-    "SMM": baselines.SMM,
-    "SMM, canonical": partial(baselines.SMM, form="canonical"),
-    "CMNN": baselines.CMNN,
-    "CMNN, released": partial(baselines.CMNN, form="released"),
-    "CMNN, type 1": partial(baselines.CMNN, form="type1"),
-    "CMNN, type 2": partial(baselines.CMNN, form="type2"),
-    "SMNN": baselines.SMNN,
-    "SMNN, released": partial(baselines.SMNN, form="released"),
-    "Lipschitz": baselines.LipschitzMonotone,
-    "Switch": baselines.SwitchMonotone,
-}
-OTHERS: dict[str, Make] = {
-    "MLP": baselines.MLP,
-    "Hint": baselines.Hint,
-    "Hint, comparable": partial(baselines.Hint, pairs="comparable"),
-    "PWL": baselines.PWL,
-}
-#: Networks of one hidden unit, for which splits of the units into groups are empty.
-NARROW: dict[str, Make] = {
-    "MLP, 1 unit": partial(baselines.MLP, hidden=1),
-    **{
-        f"CMNN {form}, 1 unit": partial(baselines.CMNN, form=form, hidden=1)
-        for form in ("paper", "released", "type1", "type2")
-    },
-}
-ALL = STRICT | OTHERS
 
 
 @functools.cache

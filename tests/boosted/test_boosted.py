@@ -4,22 +4,11 @@ import importlib
 
 import pytest
 import torch
-from boosted_rows import rows
+from boosters import boosted, rows
 
 from pyro_gcm import GCM, IGCM, baselines, fit
 from pyro_gcm.audit.adapters import adapter_of
 from pyro_gcm.boosted import Boosted, BoostedScore
-
-
-def boosted(role, response="binary", dtype=torch.float32, epochs=4, **options):
-    x, r, y = rows(400, response=response)
-    score = BoostedScore(role, "sklearn", response=response, max_iter=20)
-    columns = score.columns(x, r, score.fit(x, r, y))
-    options = {"num_samples": 16, "hidden": 8, **options}
-    model = GCM(*(part.shape[1] for part in columns), response=response, **options).to(dtype)
-    training = {"epochs": epochs, "learning_rate": 0.03, "num_particles": 8}
-    fit(model, *columns, y, progress=False, **training)
-    return Boosted(model, score)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +75,7 @@ def test_draws_of_a_surface_keep_their_weights():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("response", ["binary", "continuous"])
 def test_no_prediction_falls_when_revenues_rise(response, dtype, role):
-    model = boosted(role, response, dtype)
+    model = boosted(role, response, dtype=dtype)
     count = 6000
     x, low, _ = rows(count, seed=4, dtype=dtype)
     g = torch.Generator().manual_seed(5)

@@ -7,27 +7,14 @@ import sys
 import numpy as np
 import pytest
 import torch
-from boosted_rows import rows
+from boosters import TREES, rows, sized
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from pyro_gcm.baselines import MonotoneBoosting
 from pyro_gcm.boosted import BoostedScore
 from pyro_gcm.boosted.trees import RawScore
 
-TREES = {
-    "sklearn": "max_iter",
-    "xgboost": "n_estimators",
-    "catboost": "iterations",
-    "lightgbm": "n_estimators",
-}
 PAIRS = 20_000
-
-
-def sized(library, trees):
-    """Options of so many trees on one thread."""
-    pytest.importorskip(library)
-    threads = {"sklearn": {}, "catboost": {"thread_count": 1}}.get(library, {"n_jobs": 1})
-    return {TREES[library]: trees, **threads}
 
 
 def score_of(role="revenue", library="sklearn", response="binary", trees=15, **options):
@@ -51,7 +38,7 @@ def seen(monkeypatch):
 @pytest.mark.long(keep=4)
 @pytest.mark.parametrize("role", ["revenue", "covariate"])
 @pytest.mark.parametrize("response", ["binary", "continuous"])
-@pytest.mark.parametrize("library", list(TREES))
+@pytest.mark.parametrize("library", TREES)
 def test_a_training_row_is_scored_by_the_booster_that_has_not_seen_it(
     library, response, role, seen
 ):
@@ -141,7 +128,7 @@ def test_the_number_of_trees_has_the_lowest_loss_out_of_fold():
 
 @pytest.mark.long(keep=2)
 @pytest.mark.parametrize("response", ["binary", "continuous"])
-@pytest.mark.parametrize("library", list(TREES))
+@pytest.mark.parametrize("library", TREES)
 def test_the_score_of_all_trees_gives_the_prediction(library, response):
     x, r, y = rows(response=response)
     y = y if response == "binary" else y - y.mean()
@@ -171,7 +158,7 @@ def test_the_score_of_fewer_trees_is_that_of_a_smaller_booster(library, response
 
 
 @pytest.mark.long(keep=1)
-@pytest.mark.parametrize("library", list(TREES))
+@pytest.mark.parametrize("library", TREES)
 def test_scores_of_a_continuous_outcome_are_in_its_units(library):
     x, r, y = rows(response="continuous")
     score = score_of("revenue", library, "continuous", trees=60)
@@ -188,7 +175,7 @@ def catboost_estimator(response, constraints):
 
 @pytest.mark.long(keep=2)
 @pytest.mark.parametrize("response", ["binary", "continuous"])
-@pytest.mark.parametrize("library", list(TREES))
+@pytest.mark.parametrize("library", TREES)
 def test_no_raw_score_falls_when_revenues_rise_alone_or_in_a_batch(library, response):
     x, r, y = rows(response=response)
     inputs = torch.cat([x, r], 1).numpy()

@@ -16,9 +16,7 @@ from sklearn.model_selection import cross_val_score, train_test_split
 from target_rows import CAME, ROWS, SMALL, TIME, TIMES, X, masked, objects, structured
 
 from pyro_gcm.data import SurvivalTimes
-from pyro_gcm.estimators import (
-    GCMSurvival,
-)
+from pyro_gcm.estimators import GCMSurvival
 from pyro_gcm.estimators.event_times import event_times
 
 EVENTS = {
@@ -95,9 +93,8 @@ NO_EVENTS: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", NO_EVENTS)
-def test_what_does_not_say_when_events_came_is_refused(case: str) -> None:
-    y, message = NO_EVENTS[case]
+@pytest.mark.parametrize(("y", "message"), NO_EVENTS.values(), ids=NO_EVENTS)
+def test_what_does_not_say_when_events_came_is_refused(y: Any, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         GCMSurvival(**SMALL).fit(X, y)
 
@@ -129,9 +126,8 @@ def test_survival_times_are_split_and_cross_validated() -> None:
     model = GCMSurvival(monotonic_cst={"debt": 1}, **SMALL)
     X_train, _, y_train, y_test = train_test_split(X, TIMES, random_state=0)
     assert (len(y_train), len(y_test)) == (45, 15)
-    assert torch.equal(
-        model.fit(X_train, y_train).model_.response.reference, y_train.lower.median()
-    )
+    reference = model.fit(X_train, y_train).model_.response.reference
+    assert torch.equal(reference, y_train.lower.median())
     ours = cross_val_score(model, X, TIMES, cv=3, error_score="raise")
     of_arrays = cross_val_score(model, X, structured(CAME), cv=3, error_score="raise")
     assert (ours == of_arrays).all()

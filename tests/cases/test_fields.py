@@ -14,11 +14,6 @@ from pyro_gcm.cli.reading import Reading
 from pyro_gcm.cli.tables import read_table
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def column(*fields: str, **reading: Any) -> pd.Series:
     """A column of a CSV file, as it is read."""
     lines = [f'"{field}",1' for field in fields]

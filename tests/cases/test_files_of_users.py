@@ -2,59 +2,18 @@
 
 from __future__ import annotations
 
-import io
-import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from pyro_gcm import load
-from pyro_gcm.cli import main
 from pyro_gcm.cli.saved import open_model
 from pyro_gcm.cli.target import outcomes_of
 
-QUICK = ("--epochs=1", "--members=2", "--out=model", "--overwrite")
-
-
-class Done(NamedTuple):
-    """What a command returned and printed."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def rows(self) -> list[dict[str, str]]:
-        """The table on stdout, with the letters that it has."""
-        text = pd.read_csv(io.StringIO(self.out), dtype=str, keep_default_na=False)
-        return text.to_dict("records")
-
-    @property
-    def types(self) -> dict[str, str]:
-        return {column["name"]: column["type"] for column in json.loads(self.out)["columns"]}
-
-
-Run = Callable[..., Done]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def command(*arguments: object) -> Done:
-        capsys.readouterr()
-        code = main([str(argument) for argument in arguments])
-        return Done(code, *capsys.readouterr())
-
-    return command
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+LATE = "--target=late"
 
 
 def table(count: int = 40) -> pd.DataFrame:
@@ -92,68 +51,48 @@ def table(count: int = 40) -> pd.DataFrame:
     ],
 )
 def test_numbers_and_dates_in_other_forms_are_no_categories(
-    fields: list[str], message: str, run: Run
+    fields: list[str], message: str, fit: Any
 ) -> None:
     data = table().assign(debt=np.resize(np.array(fields, dtype=object), 40), years=1.0)
-    data.to_csv("data.csv", index=False)
     for role in ("--increasing=debt", "--increasing=years"):
-        done = run("fit", "data.csv", "--target=late", role, *QUICK)
-        assert (done.code, done.err.count("\n")) == (2, 1), done.err
-        assert "DATA data.csv: column 'debt' has " in done.err
-        assert message in done.err
+        said = fit(data, LATE, role, code=2).err
+        assert said.count("\n") == 1
+        assert "DATA data.csv: column 'debt' has " in said
+        assert message in said
     # It is taken as text, or left out, where that is asked for; --test-share ends it untrained.
     for option in ("--text=debt", "--ignore=debt"):
-        done = run("fit", "data.csv", "--target=late", role, option, "--test-share=0.99", *QUICK)
+        done = fit(data, LATE, role, option, "--test-share=0.99", code=2)
         assert "--test-share must leave 2 or more rows" in done.err
 
 
 @pytest.mark.parametrize("levels", [["1", "2", "x"], ["18-25", "26-35"], ["A1", "B2"], ["?", "-"]])
-def test_other_text_makes_categories(levels: list[str], run: Run) -> None:
-    table().assign(job=np.resize(levels, 40)).to_csv("data.csv", index=False)
-    done = run("fit", "data.csv", "--target=late", "--increasing=debt", "--json", *QUICK)
+def test_other_text_makes_categories(levels: list[str], fit: Any) -> None:
+    done = fit(table().assign(job=np.resize(levels, 40)), LATE, "--json")
     assert done.types["job"] == f"text, {len(levels)} values"
 
 
-def test_a_model_reads_the_files_of_all_commands_as_in_fit(run: Run) -> None:
+def test_a_model_reads_the_files_of_all_commands_as_in_fit(fit: Any, run: Any) -> None:
     data = table().assign(income=np.arange(40) * 1234.5)
     data.loc[3, ["debt", "job"]] = np.nan
-    data.to_csv("plain.csv", index=False)
     other = data.assign(
         income=[f"{n:,.1f}".translate(str.maketrans(".,", ",.")) for n in data["income"]],
         debt=[str(n).replace(".", ",").replace("nan", "?") for n in data["debt"]],
     )
-    other.fillna({"job": "?"}).to_csv("other.csv", index=False)
-    fit = "--target=late", "--increasing=debt,income", *QUICK
-    assert run("fit", "plain.csv", *fit).code == 0
-    expected = run("predict", "model", "plain.csv").out
+    both = LATE, "--increasing=debt,income"
+    fit(data, *both)
+    expected = run("predict", "model", "data.csv").out
     options = "--missing=?", "--decimal=,", "--thousands=."
-    done = run("fit", "other.csv", *fit, *options)
-    assert done.code == 0, done.err
+    done = fit(other.fillna({"job": "?"}), *both, *options)
     assert "classifier, --missing '?' --decimal , --thousands ." in done.out
-    assert run("predict", "model", "other.csv").out == expected
-    kept = run("predict", "model", "other.csv", "--keep=income,debt").rows
+    assert run("predict", "model", "data.csv").out == expected
+    kept = run("predict", "model", "data.csv", "--keep=income,debt").rows
     assert [row["debt"] for row in kept] == other["debt"].tolist()
     ask = "--column=debt", "--values=0,50"
-    assert len(run("surface", "model", "other.csv", *ask).rows) == 80
-    assert run("required", "model", "other.csv", "--column=debt", "--probability=0.5").code == 0
-    assert run("audit", "model", "other.csv", "--pairs=9").code == 0
-    came = outcomes_of(open_model(Path("model")), Path("other.csv"), target=None, event=None)
+    assert len(run("surface", "model", "data.csv", *ask).rows) == 80
+    run("required", "model", "data.csv", "--column=debt", "--probability=0.5")
+    run("audit", "model", "data.csv", "--pairs=9")
+    came = outcomes_of(open_model(Path("model")), Path("data.csv"), target=None, event=None)
     assert came.X["income"].tolist() == data["income"].tolist()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--decimal=;"], "--decimal must be . or , (a full stop or a comma), got ';'"),
-        (["--thousands=12"], "--thousands must be one sign that is no letter, digit, + or -"),
-        (["--thousands=."], "--thousands and --decimal must differ, and both are '.'"),
-    ],
-)
-def test_other_marks_are_refused(options: list[str], message: str, run: Run) -> None:
-    table().to_csv("data.csv", index=False)
-    done = run("fit", "data.csv", "--target=late", "--increasing=debt", *options, *QUICK)
-    assert done.code == 2
-    assert message in done.err
 
 
 @pytest.mark.parametrize(
@@ -167,7 +106,7 @@ def test_other_marks_are_refused(options: list[str], message: str, run: Run) -> 
         ("unnamed", "column 'Unnamed: 0' has the name that pandas gives to an index without one"),
     ],
 )
-def test_what_stands_around_the_table_is_no_input(text: str, said: str, run: Run) -> None:
+def test_what_stands_around_the_table_is_no_input(text: str, said: str, fit: Any) -> None:
     lines = table().to_csv(index=False).splitlines()
     made = {
         "index": table().to_csv(),
@@ -176,40 +115,38 @@ def test_what_stands_around_the_table_is_no_input(text: str, said: str, run: Run
         "unnamed": table().rename_axis("Unnamed: 0").to_csv(),
     }
     plain = "\n".join(lines)
-    Path("data.csv").write_text(made.get(text, text.format(plain)), encoding="utf-8")
-    done = run("fit", "data.csv", "--target=late", "--increasing=debt", "--text=debt,job", *QUICK)
-    assert "'debt' must have numbers" in done.err  # --text is read beside an empty line too
-    done = run("fit", "data.csv", "--target=late", "--increasing=debt", *QUICK)
-    assert done.code == 0, done.err
-    assert said in done.err
+    data = made.get(text, text.format(plain))
+    # --text is read beside an empty line too.
+    assert "'debt' must have numbers" in fit(data, LATE, "--text=debt,job", code=2).err
+    assert said in fit(data, LATE).err
     assert set(load("model").feature_names_in_) - {"Unnamed: 0"} == {"debt", "job"}
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("data", "options", "message"),
     [
-        ("debt,late\n1,no\ndebt,late\n2,yes\n", "its row 2 is the header again: remove it"),
-        ("debt,,late\n1,5,no\n2,6,yes\n", "its column 2 must have a name, and has none"),
-        ("debt,late,debt\n1,no,2\n", "has more than one column 'debt'"),
+        ("debt,late\n1,no\ndebt,late\n2,yes\n", "", "its row 2 is the header again: remove it"),
+        ("debt,,late\n1,5,no\n2,6,yes\n", "", "its column 2 must have a name, and has none"),
+        ("debt,late,debt\n1,no,2\n", "", "has more than one column 'debt'"),
+        (table(), "--decimal=;", "--decimal must be . or , (a full stop or a comma), got ';'"),
+        (table(), "--thousands=12", "--thousands must be one sign that is no letter, digit, +"),
+        (table(), "--thousands=.", "--thousands and --decimal must differ, and both are '.'"),
     ],
 )
-def test_a_file_that_is_no_table_is_refused(text: str, message: str, run: Run) -> None:
-    Path("data.csv").write_text(text)
-    done = run("fit", "data.csv", "--target=late", "--increasing=debt", *QUICK)
-    assert done.code == 2
-    assert message in done.err
+def test_what_is_no_table_and_other_marks_are_refused(
+    data: Any, options: str, message: str, fit: Any
+) -> None:
+    assert message in fit(data, LATE, *options.split(), code=2).err
 
 
-def test_text_that_says_missing_is_a_level_in_every_format(run: Run) -> None:
+def test_text_that_says_missing_is_a_level_in_every_format(fit: Any, run: Any) -> None:
     data = table().assign(job=np.resize(["NA", "None", "nan", "DE"], 40))
     data.loc[5, "job"] = None
     data.to_parquet("data.parquet")
     data.to_csv("data.csv", index=False)
     found = {}
     for ending in ("parquet", "csv"):
-        fit = "fit", f"data.{ending}", "--target=late", "--increasing=debt", *QUICK
-        done = run(*fit)
-        assert done.code == 0, done.err
+        done = fit(Path(f"data.{ending}"), LATE)
         for other in ("parquet", "csv"):
             found[ending, other] = run("predict", "model", f"data.{other}", "--keep=job").out
     assert len(set(found.values())) == 1
@@ -217,18 +154,15 @@ def test_text_that_says_missing_is_a_level_in_every_format(run: Run) -> None:
     assert [row["job"] for row in run("predict", "model", "data.csv", "--keep=job").rows] == data[
         "job"
     ].fillna("").tolist()
-    assert run(*fit, "--missing=NA,nan", "--json").types["job"] == "text, 2 values"
+    assert fit(data, LATE, "--missing=NA,nan", "--json").types["job"] == "text, 2 values"
 
 
 @pytest.mark.parametrize(
     "labels", [["-1", "+1"], ["FALSE", "TRUE"], ["01", "02"], ["NA", "no"], ["0.50", "10"]]
 )
-def test_classes_have_the_letters_of_the_file(labels: list[str], run: Run) -> None:
+def test_classes_have_the_letters_of_the_file(labels: list[str], fit: Any, run: Any) -> None:
     text = table().assign(late=np.resize(labels, 40), id=np.resize(["007", "1.50", "NA"], 40))
-    text.to_csv("data.csv", index=False)
-    fit = "fit", "data.csv", "--target=late", "--increasing=debt", "--ignore=id", *QUICK
-    done = run(*fit)
-    assert done.code == 0, done.err
+    fit(text, LATE, "--ignore=id")
     model = open_model(Path("model"))
     assert set(model.labels) == set(labels)
     assert model.prediction_name.endswith(f" is {labels[1]}")  # the higher value
@@ -236,8 +170,7 @@ def test_classes_have_the_letters_of_the_file(labels: list[str], run: Run) -> No
     assert {row["class"] for row in rows} <= set(labels)
     assert [row["late"] for row in rows] == text["late"].tolist()
     assert [row["id"] for row in rows] == text["id"].tolist()
-    done = run(*fit, f"--positive={labels[0]}")
-    assert done.code == 0, done.err
+    fit(text, LATE, "--ignore=id", f"--positive={labels[0]}")
     model = open_model(Path("model"))
     assert model.prediction_name.endswith(f" is {labels[0]}")
     came = outcomes_of(model, Path("data.csv"), target=None, event=None)
@@ -245,66 +178,57 @@ def test_classes_have_the_letters_of_the_file(labels: list[str], run: Run) -> No
     assert len(set(zip(came.y.tolist(), text["late"], strict=True))) == 2
 
 
-def test_levels_have_the_letters_and_the_order_of_numbers(run: Run) -> None:
-    table().assign(grade=np.resize(["10", "09", "+8"], 40)).to_csv("data.csv", index=False)
-    fit = "fit", "data.csv", "--target=grade", "--increasing=debt", "--ignore=late"
-    done = run(*fit, "--kind=ordinal", *QUICK)
-    assert done.code == 0, done.err
-    assert open_model(Path("model")).labels == ["+8", "09", "10"]
-    assert run(*fit, "--levels=10,09,+8", *QUICK).code == 0
-    assert open_model(Path("model")).labels == ["10", "09", "+8"]
+@pytest.mark.parametrize(
+    ("levels", "option", "labels"),
+    [
+        (["10", "09", "+8"], "--kind=ordinal", ["+8", "09", "10"]),  # in the order of numbers
+        (["10", "09", "+8"], "--levels=10,09,+8", ["10", "09", "+8"]),
+        (["few, or none", " many"], '--levels="few, or none"," many"', ["few, or none", " many"]),
+    ],
+)
+def test_levels_have_the_letters_of_the_file_and_any_order(
+    levels: list[str], option: str, labels: list[str], fit: Any
+) -> None:
+    fit(table().assign(grade=np.resize(levels, 40)), "--target=grade", "--ignore=late", option)
+    assert open_model(Path("model")).labels == labels
 
 
-def test_columns_with_blanks_and_commas_are_named_in_lists(run: Run) -> None:
+def test_columns_with_blanks_and_commas_are_named_in_lists(fit: Any, run: Any) -> None:
     names = {"debt": " debt", "job": "job, now", "late": " late "}
     data = table().assign(years=range(40), **{"a,b": range(40)}).rename(columns=names)
-    data.to_csv("data.csv", index=False)
     lists = '--increasing= debt,"a,b"', "--decreasing=years", '--text="job, now"'
-    done = run("fit", "data.csv", "--target= late ", *lists, *QUICK)
-    assert done.code == 0, done.err
+    fit(data, "--target= late ", *lists)
     assert load("model").monotonic_cst == {" debt": 1, "a,b": 1, "years": -1}
     rows = run("predict", "model", "data.csv", '--keep= debt,"job, now"').rows
     assert [row["job, now"] for row in rows] == data["job, now"].tolist()
 
 
-def test_levels_with_blanks_and_commas_are_named_in_lists(run: Run) -> None:
-    levels = ["few, or none", " many"]
-    table().assign(grade=np.resize(levels, 40)).to_csv("data.csv", index=False)
-    fit = "fit", "data.csv", "--target=grade", "--increasing=debt", "--ignore=late", *QUICK
-    done = run(*fit, '--levels="few, or none"," many"')
-    assert done.code == 0, done.err
-    assert open_model(Path("model")).labels == levels
-
-
-def test_levels_of_an_index_are_columns_of_parquet(run: Run) -> None:
+def test_levels_of_an_index_are_columns_of_parquet(fit: Any, run: Any) -> None:
     data = table().assign(years=range(40))
     data.set_index(["years", "job"]).to_parquet("data.parquet")
     data.to_csv("data.csv", index=False)
     found = []
     for ending in ("parquet", "csv"):
-        fit = "fit", f"data.{ending}", "--target=late", "--increasing=debt", "--ignore=job"
-        assert run(*fit, *QUICK).code == 0
+        fit(Path(f"data.{ending}"), LATE, "--ignore=job")
         found.append(run("predict", "model", "data.csv").out)
     assert set(load("model").feature_names_in_) == {"debt", "years"}
     data.set_index(data["job"].rename(None)).to_parquet("data.parquet")
-    done = run("fit", "data.parquet", "--target=late", "--increasing=debt", *QUICK)
-    assert "its index has no name and is left out" in done.err
+    assert "its index has no name and is left out" in fit(Path("data.parquet"), LATE).err
     data[::2].to_parquet("data.parquet")  # rows that pandas numbers are no index of the user
     assert "index" not in run("predict", "model", "data.parquet").err
 
 
-def test_categories_of_numbers_stay_categories(run: Run) -> None:
+def test_categories_of_numbers_stay_categories(fit: Any, run: Any) -> None:
     grade = pd.Categorical(np.resize([1, 2, 3], 40), [3, 2, 1], ordered=True)
     region = pd.Categorical(np.resize([1, 2], 40))
     data = table().assign(grade=grade, region=region)
     data.to_parquet("data.parquet")
     data.to_feather("data.feather")
-    fit = "--target=late", "--increasing=debt,grade", "--json", *QUICK
-    done = run("fit", "data.parquet", *fit)  # a file without the order
-    assert done.code == 2
+    both = LATE, "--increasing=debt,grade", "--json"
+    done = fit(Path("data.parquet"), *both, code=2)  # a file without the order
     assert "column 'grade' had categories with an order, which Parquet keeps of text" in done.err
     assert "--increasing 'grade' must have numbers, booleans or an ordered category" in done.err
-    done = run("fit", "data.feather", *fit)
+    done = fit(Path("data.feather"), *both)
     assert done.types["grade"] == "ordered category, 3 levels"
     assert done.types["region"] == "category, 2 levels"
     assert load("model").encoding_.columns[2].levels == [3.0, 2.0, 1.0]
@@ -312,8 +236,7 @@ def test_categories_of_numbers_stay_categories(run: Run) -> None:
     assert run("predict", "model", "data.parquet").out == expected
     rows = run("surface", "model", "data.feather", "--column=grade", "--values=3,1").rows
     assert len(rows) == 80
-    done = run("fit", "data.parquet", "--target=late", "--increasing=debt", "--json", *QUICK)
-    assert done.types["grade"] == "category, 3 levels"
+    assert fit(Path("data.parquet"), LATE, "--json").types["grade"] == "category, 3 levels"
 
 
 COMMANDS = {
@@ -328,24 +251,18 @@ OPTIONS = {
 }
 
 
-def test_a_result_never_overwrites_a_column(run: Run) -> None:
+def test_a_result_never_overwrites_a_column(fit: Any, run: Any) -> None:
     names = sorted({name for of_command in COMMANDS.values() for name in of_command} - {"debt"})
     data = table().assign(**{name: range(40) for name in names})
-    data.to_csv("data.csv", index=False)
-    increasing = "--increasing=debt,row,prediction"
-    assert run("fit", "data.csv", "--target=late", increasing, *QUICK).code == 0
+    fit(data, LATE, "--increasing=debt,row,prediction")
     for command, columns in COMMANDS.items():
         for name in columns:
-            done = run(command, "model", "data.csv", *OPTIONS[command], "--keep", name)
-            assert done.code == 2
+            asked = command, "model", "data.csv", *OPTIONS[command], "--keep", name
+            done = run(*asked, code=2)
             assert f"--keep '{name}' has the name of a column of the result" in done.err
     for name in ("row", "prediction"):
-        done = run("surface", "model", "data.csv", "--column", name, "--values=0,50")
-        assert done.code == 2
+        done = run("surface", "model", "data.csv", "--column", name, "--values=0,50", code=2)
         assert f"--column '{name}' has the name of a column of the result" in done.err
-    assert run("surface", "model", "data.csv", "--column=row", "--values=0,9", "--mean").code == 0
-    assert (
-        run("plot", "model", "data.csv", "--column=prediction", "--values=0,9", "--out=a.svg").code
-        == 0
-    )
-    assert run("audit", "model", "data.csv", "--pairs=9").code == 0
+    run("surface", "model", "data.csv", "--column=row", "--values=0,9", "--mean")
+    run("plot", "model", "data.csv", "--column=prediction", "--values=0,9", "--out=a.svg")
+    run("audit", "model", "data.csv", "--pairs=9")

@@ -32,15 +32,11 @@ def rows() -> tuple[Tensor, Tensor, Tensor]:
     return x, r, (x + 2.0 * r > 0.0).float()[:, 0]
 
 
-def models(kind: Callable[..., Any], count: int = 1) -> list[Any]:
-    """Models of the same weights, made with gradients."""
+def _trained(kind: Callable[..., Any], fit: Callable[..., Any]) -> Any:
+    """A model that was made with gradients, of the same weights at every call."""
     with torch.inference_mode(False), torch.random.fork_rng():
         torch.manual_seed(0)
-        return [kind(1, 1) for _ in range(count)]
-
-
-def _trained(kind: Callable[..., Any], fit: Callable[..., Any]) -> Any:
-    (model,) = models(kind)
+        model = kind(1, 1)
     fit(model, *rows(), **QUIET)
     return model
 
@@ -50,10 +46,8 @@ def _members() -> Any:
     return pyro_gcm.fit_members(*rows(), settings=settings, progress=False).model
 
 
-def _many() -> Any:
-    copies, (x, r, y) = models(baselines.MLP, 2), rows()
-    baselines.fit_many(copies, [x, x], [r, r], [y, y], seeds=[0, 1], **QUIET)
-    return copies[0]
+def _fit_many(model: Any, *columns: Tensor, **options: Any) -> None:
+    baselines.fit_many([model], *([column] for column in columns), seeds=[0], **options)
 
 
 def _estimator(made: Any, y: Callable[[Tensor], Any] = lambda y: y) -> Any:
@@ -65,7 +59,7 @@ def _estimator(made: Any, y: Callable[[Tensor], Any] = lambda y: y) -> Any:
 FITS: dict[str, Callable[[], Any]] = {
     "fit": lambda: _trained(GCM, pyro_gcm.fit),
     "baseline": lambda: _trained(baselines.MLP, baselines.fit),
-    "fit_many": _many,
+    "fit_many": lambda: _trained(baselines.MLP, _fit_many),
     "fit_members": _members,
     "classifier": lambda: _estimator(GCMClassifier(**FAST)),
     "regressor": lambda: _estimator(GCMRegressor(**FAST)),

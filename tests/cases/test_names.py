@@ -24,15 +24,7 @@ from pyro_gcm.cli import main
 from pyro_gcm.data import SurvivalTimes
 
 FORMULA = "_a $x_{^%$ \\{}"
-NAMES = [
-    FORMULA,
-    "price_in_$_or_EUR_$",
-    "two\nlines",
-    "long " * 40,
-    "債務",
-    "חוב",
-    "😀",
-]
+NAMES = [FORMULA, "price_in_$_or_EUR_$", "two\nlines", "long " * 40, "債務", "חוב", "😀"]
 #: What a font of matplotlib lacks is drawn as a box.
 no_glyph = pytest.mark.filterwarnings("ignore:Glyph .* missing from:UserWarning")
 
@@ -141,16 +133,28 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-class Console(io.TextIOWrapper):
-    """A stream with the encoding of a console."""
+Shown = Callable[..., tuple[str, str]]
 
-    def __init__(self, encoding: str) -> None:
-        super().__init__(io.BytesIO(), encoding=encoding, errors="strict", write_through=True)
 
-    @property
-    def shown(self) -> str:
-        buffer: Any = self.buffer
-        return buffer.getvalue().decode(self.encoding)
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
+    """A function that runs a command on consoles of an encoding, and returns what they show."""
+
+    def run(encoding: str, *command: object, code: int = 0) -> tuple[str, str]:
+        encodings = {"stdout": encoding, "stderr": "ascii"}
+        streams = [
+            io.TextIOWrapper(io.BytesIO(), encoding=each, errors="strict", write_through=True)
+            for each in encodings.values()
+        ]
+        for name, stream in zip(encodings, streams, strict=True):
+            monkeypatch.setattr(sys, name, stream)
+        found = main([str(argument) for argument in command])
+        out, err = (stream.buffer.getvalue().decode(stream.encoding) for stream in streams)
+        assert found == code, err
+        assert [stream.errors for stream in streams] == ["strict", "strict"]
+        return out, err
+
+    return run
 
 
 @no_glyph
@@ -166,30 +170,21 @@ class Console(io.TextIOWrapper):
     ids=lambda command: f"{command[0]} {command[-1][:9]}",
 )
 def test_every_command_takes_them_on_any_console(
-    command: list[str], place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: list[str], place: Path, shown: Shown
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    streams = Console("cp1252"), Console("cp1252")
-    monkeypatch.setattr(sys, "stdout", streams[0])
-    monkeypatch.setattr(sys, "stderr", streams[1])
-    code = main([command[0], str(place / "model"), str(place / "data.csv"), *command[1:]])
-    assert code == 0, streams[1].shown
-    assert [stream.errors for stream in streams] == ["strict", "strict"]
+    shown("cp1252", command[0], place / "model", place / "data.csv", *command[1:])
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii", "cp437", "utf-8"])
 def test_a_console_shows_escapes_for_what_it_lacks(
-    encoding: str, place: Path, monkeypatch: pytest.MonkeyPatch
+    encoding: str, place: Path, shown: Shown
 ) -> None:
-    streams = Console(encoding), Console("ascii")
-    monkeypatch.setattr(sys, "stdout", streams[0])
-    monkeypatch.setattr(sys, "stderr", streams[1])
-    assert main(["info", str(place / "model")]) == 0
-    assert ("債務" if encoding == "utf-8" else "\\u50b5\\u52d9") in streams[0].shown
-    assert main(["predict", str(place / "model"), str(place / "data.csv")]) == 0
+    out, _ = shown(encoding, "info", place / "model")
+    assert ("債務" if encoding == "utf-8" else "\\u50b5\\u52d9") in out
+    out, err = shown(encoding, "predict", place / "model", place / "data.csv")
     lacks = f"stdout has the encoding {encoding}, and characters that it lacks"
-    assert (lacks in streams[1].shown) == (encoding != "utf-8")
-    assert ("כן $" if encoding == "utf-8" else "\\u05db\\u05df $") in streams[0].shown
+    assert (lacks in err) == (encoding != "utf-8")
+    assert ("כן $" if encoding == "utf-8" else "\\u05db\\u05df $") in out
 
 
 def falling() -> Callable[[Any], Any]:
@@ -197,15 +192,10 @@ def falling() -> Callable[[Any], Any]:
     return lambda values: -np.asarray(values).sum(1)
 
 
-def test_the_audit_of_any_predictor_takes_them_too(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    console = Console("ascii")
-    monkeypatch.setattr(sys, "stdout", console)
+def test_the_audit_of_any_predictor_takes_them_too(place: Path, shown: Shown) -> None:
     names = ["--r", NAMES[4], "--x", NAMES[5]]
-    command = ["audit", f"{__name__}:falling", str(place / "data.csv"), *names, "--pairs=60"]
-    assert main(command) == 1
-    assert "\\u50b5\\u52d9" in console.shown
+    command = "audit", f"{__name__}:falling", place / "data.csv", *names, "--pairs=60"
+    assert "\\u50b5\\u52d9" in shown("ascii", *command, code=1)[0]
 
 
 # ArviZ

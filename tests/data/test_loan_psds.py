@@ -8,6 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pyro_gcm.data import load_loans
+from pyro_gcm.data.loaders.loan_psds import DIRECTIONS
+
 EMPTY = {
     *("home_ownership=ANY", "home_ownership=NONE"),
     *("purpose=educational", "purpose=renewable_energy"),
@@ -56,3 +59,14 @@ def test_four_categories_are_absent_and_the_others_are_those_of_the_file(real, l
     for column, category in (("home_ownership", "RENT"), ("purpose", "wedding")):
         got = dataset.x[:, dataset.x_names.index(f"{column}={category}")]
         np.testing.assert_array_equal(got, loans[column] == category)
+
+
+def test_the_raw_loans_have_text_missing_values_and_both_outcomes(raw_folder):
+    table, outcome = load_loans()
+    assert table.shape == (45_342, 14)
+    assert set(DIRECTIONS) < set(table)
+    assert table["emp_length"].isna().sum() == 1_776
+    assert table.drop(columns="emp_length").notna().all().all()
+    assert sorted(outcome.unique()) == ["default", "paid off"]
+    assert (outcome == "default").mean() == 0.5
+    assert [str(table[name].dtype) for name in ("term", "purpose")] == ["category"] * 2

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from baseline_checks import ALL, Make
 from placed_models import Put, few_rows
 from torch import Tensor
 
@@ -16,17 +16,9 @@ from pyro_gcm.baselines import Baseline, MonotoneBoosting
 
 ROWS = few_rows("plain", 12)[:3]
 TRAINING: dict[str, Any] = {"epochs": 1, "progress": False}
-MODELS: dict[str, Callable[[], Baseline]] = {
-    **{
-        name: functools.partial(getattr(baselines, name), 3, 2, hidden=4)
-        for name in ("CMNN", "Hint", "LipschitzMonotone", "MLP", "PWL", "PosNN", "SMNN")
-    },
-    "SwitchMonotone": functools.partial(baselines.SwitchMonotone, 3, 2, hidden=4),
-    "MM": functools.partial(baselines.MM, 3, 2),
-    "SMM": functools.partial(baselines.SMM, 3, 2),
-    "canonical PosNN": functools.partial(baselines.PosNN, 3, 2, hidden=4, form="canonical"),
-    "CMNN type 1": functools.partial(baselines.CMNN, 3, 2, hidden=4, form="type1"),
-    "continuous MLP": functools.partial(baselines.MLP, 3, 2, hidden=4, response="continuous"),
+MODELS: dict[str, Make] = {
+    **ALL,
+    "MLP, continuous": functools.partial(baselines.MLP, response="continuous"),
 }
 
 
@@ -67,13 +59,9 @@ def _on_cpu(name: str) -> tuple[Tensor, ...]:
     return _predictions(_trained(name, "cpu"), lambda values: values)
 
 
-def _made(name: str) -> Baseline:
-    torch.manual_seed(0)
-    return MODELS[name]()
-
-
 def _trained(name: str, device: Any, put: Put = lambda values: values) -> Baseline:
-    model = _made(name)
+    torch.manual_seed(0)
+    model = MODELS[name](3, 2)
     baselines.fit(model, *map(put, ROWS), device=device, **TRAINING)
     return model
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import torch
@@ -29,80 +29,58 @@ LIKELIHOODS = [
 DRAWS: Mapping[str, Any] = {"num_samples": 4, "num_proposals": 32, "progress": False}
 
 
-class Call(NamedTuple):
-    """A call of a model, with rows in the form that `put` gives, and kinds of model for it."""
-
-    run: Callable[[Any, Rows, Put], Any]
-    kinds: Collection[str] = KINDS
-    random: bool = False
-
-
-CALLS: dict[str, Call] = {
-    "predict": Call(lambda m, d, put: m.predict(d.x, d.r)),
-    "predict from more draws than the model keeps": Call(
-        lambda m, d, put: m.predict(d.x, d.r, num_samples=16), ["plain", "implicit"]
-    ),
-    "surface": Call(
-        lambda m, d, put: m.surface(d.x[:1], d.r[:1]),
+#: Calls of a model with rows, and kinds of model for it; those that draw begin with "draw".
+CALLS: dict[str, tuple[Callable[[Any, Rows], Any], Collection[str]]] = {
+    "predict": (lambda m, d: m.predict(d.x, d.r), KINDS),
+    # Of more draws than the model keeps.
+    "predict 16": (lambda m, d: m.predict(d.x, d.r, num_samples=16), ["plain", "implicit"]),
+    "surface": (
+        lambda m, d: m.surface(d.x[:1], d.r[:1]),
         ["plain", "quantile", "alternatives", "joint", "implicit", "implicit, joint"],
     ),
-    "surface_draws": Call(
-        lambda m, d, put: m.surface_draws(d.x[:1], d.r[:1]),
+    "surface_draws": (
+        lambda m, d: m.surface_draws(d.x[:1], d.r[:1]),
         ["plain", "categorical prior", "joint", "implicit"],
     ),
-    "cdf": Call(
-        lambda m, d, put: m.predictive(d.x, d.r).cdf(d.y), ["continuous", "implicit, continuous"]
-    ),
-    "log_prob": Call(lambda m, d, put: m.log_prob(d.x, d.r, d.y, d.c), LIKELIHOODS),
-    "effective_sample_size": Call(
-        lambda m, d, put: m.effective_sample_size(d.x, d.r),
+    "cdf": (lambda m, d: m.predictive(d.x, d.r).cdf(d.y), ["continuous", "implicit, continuous"]),
+    "log_prob": (lambda m, d: m.log_prob(d.x, d.r, d.y, d.c), LIKELIHOODS),
+    "effective_sample_size": (
+        lambda m, d: m.effective_sample_size(d.x, d.r),
         ["plain", "joint", "implicit, joint"],
     ),
-    "required_revenue": Call(lambda m, d, put: m.required_revenue(d.x[:1], 0.6), ["joint"]),
-    "required_revenue beside others": Call(
-        lambda m, d, put: m.required_revenue(d.x[:1], 0.6, r=d.r[:1, 1:]), ["alternatives"]
+    "required_revenue": (lambda m, d: m.required_revenue(d.x[:1], 0.6), ["joint"]),
+    "required_revenue beside others": (
+        lambda m, d: m.required_revenue(d.x[:1], 0.6, r=d.r[:1, 1:]),
+        ["alternatives"],
     ),
-    "posterior": Call(
-        lambda m, d, put: m.posterior(d.x, d.r, d.y, d.c, **DRAWS),
-        random=True,
-    ),
-    "posterior without an outcome": Call(
-        lambda m, d, put: m.posterior(d.x, d.r, **DRAWS),
+    "draw the posterior": (lambda m, d: m.posterior(d.x, d.r, d.y, d.c, **DRAWS), KINDS),
+    "draw without an outcome": (
+        lambda m, d: m.posterior(d.x, d.r, **DRAWS),
         ["quantile", "joint", "implicit, continuous"],
-        random=True,
     ),
-    "cost_posterior by rejection": Call(
-        lambda m, d, put: m.cost_posterior(d.x, d.r, d.y, **DRAWS, method="rejection"),
+    "draw by rejection": (
+        lambda m, d: m.cost_posterior(d.x, d.r, d.y, **DRAWS, method="rejection"),
         ["plain", "alternatives", "constant p0", "implicit"],
-        random=True,
     ),
-    "cost_posterior by importance": Call(
-        lambda m, d, put: m.cost_posterior(d.x, d.r, d.y, d.c, **DRAWS, method="importance"),
+    "draw by importance": (
+        lambda m, d: m.cost_posterior(d.x, d.r, d.y, d.c, **DRAWS, method="importance"),
         LIKELIHOODS,
-        random=True,
     ),
-    "log_likelihood": Call(
-        lambda m, d, put: m.log_likelihood(d.x, d.r, d.y, d.c, sites=_sites(m, put)),
+    "log_likelihood": (
+        lambda m, d: m.log_likelihood(d.x, d.r, d.y, d.c, sites=_sites(m, d.x)),
         [kind for kind in KINDS if "members" not in kind],
     ),
-    "simulate": Call(
-        lambda m, d, put: m.simulate(x=d.x, r=d.r),
+    "draw by simulate": (
+        lambda m, d: m.simulate(x=d.x, r=d.r),
         ["plain", "continuous", "quantile", "constant p0", "categorical prior"],
-        random=True,
     ),
-    "simulate the revenues as well": Call(
-        lambda m, d, put: m.simulate(x=d.x), ["implicit", "implicit, continuous"], random=True
-    ),
-    "predict_given_kernel": Call(
-        lambda m, d, put: m.predict_given_kernel(d.x, put(_grid(len(d.x), m.k_dim))),
+    "draw the revenues": (lambda m, d: m.simulate(x=d.x), ["implicit", "implicit, continuous"]),
+    "predict_given_kernel": (
+        lambda m, d: m.predict_given_kernel(d.x, _like(d.x, _grid(len(d.x), m.k_dim))),
         ["implicit", "implicit, continuous", "implicit, joint", "implicit, paper"],
     ),
 }
-CASES = [
-    pytest.param(kind, call, id=f"{call}-{kind}")
-    for call, entry in CALLS.items()
-    for kind in entry.kinds
-]
+CASES = [(kind, call) for call, (_, kinds) in CALLS.items() for kind in kinds]
 
 
 @pytest.mark.long(keep=60)
@@ -110,13 +88,12 @@ CASES = [
 def test_results_are_where_the_input_is_and_as_on_the_cpu(
     kind: str, call: str, put: Put, home: torch.device, device: torch.device
 ) -> None:
-    given = few_rows(kind).map(put)
-    results = _leaves(CALLS[call].run(on(kind, device), given, put))
+    results = _leaves(CALLS[call][0](on(kind, device), few_rows(kind).map(put)))
     assert {name: value.device for name, value in results.items()} == dict.fromkeys(results, home)
     wanted = _on_cpu(kind, call)
     assert results.keys() == wanted.keys()
     for name, value in results.items():
-        same_draws = device.type != "cuda" or not CALLS[call].random
+        same_draws = device.type != "cuda" or not call.startswith("draw")
         _assert_close(value.cpu(), wanted[name], same_draws, name)
 
 
@@ -176,7 +153,7 @@ def test_the_first_tensor_among_the_inputs_decides(kind: str, device: torch.devi
 @functools.cache
 def _on_cpu(kind: str, call: str) -> dict[str, Tensor]:
     """The result of a call of the same model on the CPU."""
-    return _leaves(CALLS[call].run(on(kind), few_rows(kind), lambda values: values))
+    return _leaves(CALLS[call][0](on(kind), few_rows(kind)))
 
 
 def _leaves(result: Any) -> dict[str, Tensor]:
@@ -197,11 +174,15 @@ def _assert_close(value: Tensor, wanted: Tensor, same_draws: bool, name: str) ->
         )
 
 
-def _sites(model: Any, put: Put) -> dict[str, Any]:
-    """Two draws of all sites that `log_likelihood` may read, for three rows."""
-    columns = {"x": (model.x_dim,), "r": (model.r_dim,)}
-    shapes = {**columns, **model.latent_shapes()}
-    return {name: put(_grid(2, 3, *shape)) for name, shape in shapes.items()}
+def _like(x: Any, values: Tensor) -> Any:
+    """In the form of x."""
+    return values.to(x.device) if isinstance(x, Tensor) else values.numpy()
+
+
+def _sites(model: Any, x: Any) -> dict[str, Any]:
+    """Two draws of all sites that `log_likelihood` may read, for three rows, in the form of x."""
+    shapes = {"x": (model.x_dim,), "r": (model.r_dim,), **model.latent_shapes()}
+    return {name: _like(x, _grid(2, 3, *shape)) for name, shape in shapes.items()}
 
 
 def _grid(*shape: int) -> Tensor:

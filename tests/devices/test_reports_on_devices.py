@@ -1,8 +1,9 @@
-"""ArviZ export, audit, diagnostics and figures of models on a device that is not the CPU."""
+"""ArviZ export, audit, diagnostics, figures and files of models on a device that is not the CPU."""
 
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from matplotlib.figure import Figure
 from placed_models import Put, few_rows, on
 from zoo import Rows
 
-from pyro_gcm import audit_monotonicity, diagnostics, plots, to_arviz
+import pyro_gcm
+from pyro_gcm import GCM, IGCM, MemberGCM, audit_monotonicity, diagnostics, plots, to_arviz
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*effective sample size", "ignore:prior='standard'")
 
@@ -54,8 +56,7 @@ def test_the_gradient_search_of_the_audit_runs_on_the_device(device: torch.devic
 
 @pytest.mark.long(keep=5)
 @pytest.mark.parametrize(
-    "kind",
-    ["continuous", "categorical prior", "joint", "costs seen", "implicit, one kernel"],
+    "kind", ["continuous", "categorical prior", "joint", "costs seen", "implicit, one kernel"]
 )
 def test_importance_diagnostics_are_those_of_the_cpu(
     kind: str, put: Put, device: torch.device
@@ -172,3 +173,21 @@ def _diagnosed_on_cpu(kind: str) -> tuple[pd.DataFrame, ...]:
 
 def _axes() -> Any:
     return Figure().subplots()
+
+
+# A model is saved as on the CPU, and loaded onto a device
+
+
+@pytest.mark.parametrize(("kind", "prior"), [(MemberGCM, None), (GCM, "flow"), (IGCM, "mixture")])
+def test_a_model_is_saved_from_a_device_and_loaded_onto_it(
+    kind: type, prior: str, device: torch.device, tmp_path: Path
+) -> None:
+    model, x, r = kind(3, 2, prior=prior), torch.randn(5, 3), torch.randn(5, 2)
+    pyro_gcm.save(model, tmp_path / "from the CPU")
+    wanted = model.predict(x, r)
+    pyro_gcm.save(model.to(device), tmp_path / "from the device")
+    raw = [(path / "weights.safetensors").read_bytes() for path in sorted(tmp_path.iterdir())]
+    assert raw[0] == raw[1]
+    loaded = pyro_gcm.load(tmp_path / "from the device", device=device)
+    assert {value.device for value in loaded.state_dict().values()} == {device}
+    torch.testing.assert_close(loaded.predict(x, r), wanted, rtol=0, atol=5e-7)

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyro
 import pytest
 import torch
 from placed_models import KINDS, Put, few_rows, fitted, on, untrained
 from pyro.infer import SVI, Predictive, RenyiELBO, Trace_ELBO, TraceMeanField_ELBO
+from training_runs import goes_on
 
 from pyro_gcm import compare_assumptions, fit, render_model
 from pyro_gcm.inference import bayesian, conditional, uncollapse
@@ -59,31 +59,14 @@ def test_a_run_on_the_device_goes_on_from_its_checkpoint(
 ) -> None:
     options = {**TRAINING, "epochs": 3, "validation": 0.25, "device": device}
     options["settings"] = FitSettings(patience=3)
-    whole = untrained("plain")
-    result = fit(whole, *ROWS, **options)
 
-    def stop(step: int) -> None:
-        if step == 2:
-            raise KeyboardInterrupt
+    def run(**more: Any) -> tuple[Any, Any]:
+        model = untrained("plain")
+        result = fit(model, *ROWS, **options, **more)
+        assert {value.device for value in model.state_dict().values()} == {device}
+        return model, result
 
-    checkpoint = tmp_path / "run.pt"
-    with pytest.raises(KeyboardInterrupt):
-        fit(
-            untrained("plain"),
-            *ROWS,
-            **options,
-            checkpoint=checkpoint,
-            callback=stop,
-        )
-    resumed = untrained("plain")
-    again = fit(resumed, *ROWS, **options, checkpoint=checkpoint)
-    for name, value in resumed.state_dict().items():
-        assert value.device == device
-        assert torch.equal(value, whole.state_dict()[name]), name
-    seconds = ["seconds"]
-    pd.testing.assert_frame_equal(
-        again.history.drop(columns=seconds), result.history.drop(columns=seconds)
-    )
+    goes_on(run, tmp_path / "run.pt", 2)
 
 
 def test_a_model_on_the_device_is_trained_further_there_and_on_the_cpu(

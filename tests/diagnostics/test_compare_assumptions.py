@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import zoo
 from torch import Tensor
 
 from pyro_gcm import GCM, IGCM, compare_assumptions, fit
@@ -16,9 +17,7 @@ QUICK: dict[str, Any] = {"epochs": 2, "num_particles": 4, "progress": False}
 
 
 def rows(count: int) -> tuple[Tensor, Tensor, Tensor]:
-    g = torch.Generator().manual_seed(0)
-    x, r = torch.randn(count, 2, generator=g), torch.rand(count, 2, generator=g)
-    return x, r, (x[:, 0] + 3.0 * r.sum(1) > 3.0).float()
+    return zoo.rows(count=count).map(Tensor.float)[:3]
 
 
 def test_every_row_is_held_out_once_and_scored_by_both() -> None:
@@ -29,7 +28,7 @@ def test_every_row_is_held_out_once_and_scored_by_both() -> None:
     assert scores["fold"].value_counts().to_dict() == {0: 35, 1: 34, 2: 34}
     train = torch.tensor((scores["fold"] != 1).to_numpy())
     for name, build in (("strict", GCM), ("implicit", IGCM)):
-        model = build(2, 2)
+        model = build(3, 2)
         fit(model, x[train], r[train], y[train], **QUICK)
         wanted = model.log_prob(x[~train], r[~train], y[~train]).double()
         found = torch.tensor(scores.loc[scores["fold"] == 1, name].to_numpy())
@@ -46,16 +45,13 @@ def test_one_fold_is_one_held_out_fifth() -> None:
 
 def test_data_set_brings_its_response_and_options_reach_their_models() -> None:
     x, r, y = (t.double() for t in rows(60))
-    data = Dataset(
-        name="toy", variant="default", x=x, r=r, y=y + x[:, 1], x_names=("a", "b"),
-        r_names=("c", "d"), response="continuous", metric="rmse",
-    )  # fmt: skip
-    options = {"strict": {"alternatives": 2}, "implicit": {"k_dim": 1}}
+    names = tuple("abc"), tuple("de")
+    data = Dataset("toy", "default", x, r, y + x[:, 1], *names, "continuous", "rmse")
+    options: dict[str, Any] = {"strict": {"alternatives": 2}, "implicit": {"k_dim": 1}}
     result = compare_assumptions(data, folds=2, **options, **QUICK)
     assert result.scores[["strict", "implicit"]].notna().all(axis=None)
-    other = compare_assumptions(
-        data, folds=2, **options, implicit_objective="response_revenue", **QUICK
-    )
+    options["implicit_objective"] = "response_revenue"
+    other = compare_assumptions(data, folds=2, **options, **QUICK)
     assert (other.scores["strict"] == result.scores["strict"]).all()
     assert (other.scores["implicit"] != result.scores["implicit"]).all()
 

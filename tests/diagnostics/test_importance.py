@@ -10,9 +10,10 @@ import pyro
 import pyro.distributions as dist
 import pytest
 import torch
+import zoo
 from torch import Tensor, nn
 
-from pyro_gcm import GCM, IGCM, fit
+from pyro_gcm import GCM, IGCM
 from pyro_gcm.diagnostics import bound_by_particles, importance_diagnostics
 from pyro_gcm.inference import TrainingPair
 from pyro_gcm.responses import Response
@@ -144,17 +145,11 @@ def test_rows_without_weight_do_not_spoil_the_others() -> None:
     assert bounds["standard_error"].isna().all()
 
 
-def data() -> tuple[Tensor, Tensor, Tensor]:
-    """Rows in units far from 1."""
-    g = torch.Generator().manual_seed(5)
-    x, r = torch.randn(60, 3, generator=g), torch.rand(60, 2, generator=g)
-    margin = 2.0 * x[:, 0] + 4.0 * (r.sum(1) - 1.0) + torch.randn(60, generator=g)
-    return 40.0 + 3.0 * x, 50.0 + 20.0 * r, (margin > 0.0).float()
+SIXTY = zoo.rows(count=60).map(Tensor.float)[:3]
 
 
-def trained(model: Any, objective: str = "conditional") -> Any:
-    fit(model, *data(), objective=objective, epochs=20, learning_rate=0.03, progress=False)
-    return model
+def trained(kind: type, objective: str = "conditional", **options: Any) -> Any:
+    return zoo.learned(kind, objective=objective, dtype=torch.float32, **options)
 
 
 @pytest.mark.parametrize(
@@ -168,10 +163,11 @@ def trained(model: Any, objective: str = "conditional") -> Any:
     ],
 )
 def test_evidence_is_the_log_probability_of_the_model(kind: Any, options: dict[str, Any]) -> None:
-    model = trained(kind(3, 2, **options))
-    table = importance_diagnostics(model, *data(), num_particles=1500)
+    model = trained(kind, **options)
+    rows = zoo.rows(options.get("response", "binary"), 60).map(Tensor.float)[:3]
+    table = importance_diagnostics(model, *rows, num_particles=1500)
     assert 15.0 < table["ess"].min() < 1450.0
-    exact = model.log_prob(*data(), num_samples=4096)
+    exact = model.log_prob(*rows, num_samples=4096)
     # Standard error of a log-mean: sqrt(1/ess - 1/N).
     error = np.sqrt(1.0 / table["ess"] - 1.0 / 1500.0)
     z = (table["log_evidence"] - exact.numpy()) / (error + 1e-3)
@@ -181,13 +177,13 @@ def test_evidence_is_the_log_probability_of_the_model(kind: Any, options: dict[s
 
 @pytest.mark.parametrize(("kind", "options"), [(GCM, {}), (IGCM, {"k_dim": 1})])
 def test_categorical_latent_is_summed_out(kind: Any, options: dict[str, Any]) -> None:
-    model = trained(kind(3, 2, prior="categorical", z_dim=3, **options))
-    exact = model.log_prob(*data()).numpy()
-    table = importance_diagnostics(model, *data(), num_particles=50)
+    model = trained(kind, prior="categorical", z_dim=3, **options)
+    exact = model.log_prob(*SIXTY).numpy()
+    table = importance_diagnostics(model, *SIXTY, num_particles=50)
     np.testing.assert_allclose(table["log_evidence"], exact, atol=1e-5)
     np.testing.assert_allclose(table["ess"], 50.0)
     assert (table["pareto_k"] == -math.inf).all()
-    bounds = bound_by_particles(model, *data(), num_particles=(1, 16))
+    bounds = bound_by_particles(model, *SIXTY, num_particles=(1, 16))
     np.testing.assert_allclose(bounds["bound"], exact.mean(), atol=1e-5)
     np.testing.assert_allclose(bounds["standard_error"], 0.0, atol=1e-7)
 
@@ -205,8 +201,8 @@ OBJECTIVES: dict[str, tuple[Any, dict[str, Any], str]] = {
 def test_evidence_is_of_the_objective_the_model_was_trained_for(case: str) -> None:
     """p(x, r, y) or p(r, y | x): over y = 0 and 1 their ratio is p(y | x, r)."""
     kind, options, objective = OBJECTIVES[case]
-    model = trained(kind(3, 2, **options), objective)
-    x, r, _ = data()
+    model = trained(kind, objective, **options)
+    x, r, _ = SIXTY
     zero, one = (
         importance_diagnostics(model, x, r, torch.full((60,), y), num_particles=4000)
         for y in (0.0, 1.0)
@@ -218,10 +214,8 @@ def test_evidence_is_of_the_objective_the_model_was_trained_for(case: str) -> No
 
 
 def test_missing_values_are_taken_by_the_objective_that_has_them() -> None:
-    model = trained(GCM(3, 2, prior="standard"), "joint")
-    x, r, y = data()
-    x[3, 0] = r[4, 1] = math.nan
-    table = importance_diagnostics(model, x, r, y, num_particles=100)
+    model, rows = trained(GCM, "joint", prior="standard"), zoo.rows(count=60, missing=True)
+    table = importance_diagnostics(model, *rows.map(Tensor.float)[:3], num_particles=100)
     assert np.isfinite(table["log_evidence"]).all()
 
 
@@ -230,20 +224,12 @@ def test_a_loss_that_is_no_bound_is_refused(function: Any) -> None:
     model = IGCM(3, 2, kernel_guide="amortised")
     model.objective = "paper"
     with pytest.raises(ValueError, match="objective='paper' has a loss that is no bound"):
-        function(model, *data())
+        function(model, *SIXTY)
     options = {"num_particles": 30 if function is importance_diagnostics else (1, 2)}
-    assert len(function(model, *data(), objective="response_revenue", **options)) > 0
+    assert len(function(model, *SIXTY, objective="response_revenue", **options)) > 0
 
 
-def test_wrong_numbers_of_particles_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"num_particles must be at least 30 .* 29"):
-        importance_diagnostics(Toy(), *toy_rows(), num_particles=29)
-    for counts in ((), 8, (1, 0), (1, 2.5)):
-        with pytest.raises(ValueError, match="num_particles must be"):
-            bound_by_particles(Toy(), *toy_rows(), num_particles=counts)
-
-
-def test_a_program_without_a_plate_of_rows_is_refused() -> None:
+def test_a_program_without_a_plate_and_wrong_numbers_of_particles_are_refused() -> None:
     class Whole(Toy):
         def program(self, x: Tensor, r: Tensor, y: Tensor) -> None:
             z = pyro.sample("z", dist.Normal(x[:, 0], 1.0).to_event(1))
@@ -254,3 +240,8 @@ def test_a_program_without_a_plate_of_rows_is_refused() -> None:
 
     with pytest.raises(ValueError, match=r"one plate of rows: .* shape \(30,\), not \(30, 40\)"):
         importance_diagnostics(Whole(), *toy_rows(), num_particles=30)
+    with pytest.raises(ValueError, match=r"num_particles must be at least 30 .* 29"):
+        importance_diagnostics(Toy(), *toy_rows(), num_particles=29)
+    for counts in ((), 8, (1, 0), (1, 2.5)):
+        with pytest.raises(ValueError, match="num_particles must be"):
+            bound_by_particles(Toy(), *toy_rows(), num_particles=counts)

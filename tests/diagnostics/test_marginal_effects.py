@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -68,15 +70,15 @@ def test_the_effects_of_a_probit_model_are_found_and_plotted() -> None:
 
 def test_wrong_options_are_refused() -> None:
     model, data = zoo.build("plain"), zoo.rows(count=4)
-    with pytest.raises(ValueError, match="level must be a probability in"):
-        marginal_effects(model, data.x, data.r, level=90)
-    with pytest.raises(ValueError, match="x_names must have 3 names, got 2"):
-        marginal_effects(model, data.x, data.r, x_names=["a", "b"])
-    with pytest.raises(ValueError, match="row counts differ"):
-        marginal_effects(model, data.x, data.r[:2])
-    with pytest.raises(TypeError, match="replicates must be a list of models"):
-        marginal_effects(model, data.x, data.r, replicates=model)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="model must be a GCM or an IGCM"):
-        marginal_effects(None, data.x, data.r)  # type: ignore[arg-type]
+    right: dict[str, Any] = {"model": model, "x": data.x, "r": data.r}
+    for wrong, message in (
+        ({"level": 90}, "level must be a probability in"),
+        ({"x_names": ["a", "b"]}, "x_names must have 3 names, got 2"),
+        ({"r": data.r[:2]}, "row counts differ"),
+        ({"replicates": model}, "replicates must be a list of models"),
+        ({"model": None}, "model must be a GCM or an IGCM"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            marginal_effects(**{**right, **wrong})
     with pytest.raises(ValueError, match=r"kind must be one of .*, got 'slope'"):
         plot_marginal_effects(marginal_effects(model, data.x, data.r), "slope")

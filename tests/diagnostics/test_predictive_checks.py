@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,22 +48,6 @@ def test_certain_predictions_have_no_error() -> None:
     curve = reliability_curve(torch.tensor([0.0, 0.0, 1.0]), torch.tensor([0, 0, 1]), bins=4)
     assert curve["standard_error"].tolist() == [0.0, 0.0]
     assert curve["count"].tolist() == [2, 1]  # equal probabilities stay together
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([0.5, 1.1], [0, 1]), r"probability must lie in \[0, 1\], got 1 .* row 1"),
-        (([0.5, 0.5], [2, 1]), "y must be 0 or 1, got 1 other values, the first in row 0"),
-        (([0.5, 0.5], [1]), "row counts differ: probability has 2, y has 1"),
-        (([0.5], [1], 0), "bins must be an integer of at least 1, got 0"),
-        (([0.5], [1], 5, "equal"), "strategy must be one of"),
-        (([np.nan], [1]), "probability must be finite"),
-    ],
-)
-def test_wrong_predictions_are_refused(arguments: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        reliability_curve(*arguments)
 
 
 def test_check_counts_the_replications_on_either_side() -> None:
@@ -130,26 +115,6 @@ def test_groups_come_in_the_order_of_their_labels(groups: Any, observed: dict[st
     assert table["count"].tolist() == [2, 2]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((torch.zeros(5, 3), torch.zeros(4)), r"replicated must have shape \[draws, 4\].*\(5, 3\)"),
-        ((torch.zeros(0, 4), torch.zeros(4)), r"replicated must have shape"),
-        ((torch.full((5, 4), np.nan), torch.zeros(4)), "replicated must be finite, got 20"),
-        ((torch.zeros(5, 4), torch.zeros(4), "mode"), "statistic must be one of"),
-        ((torch.zeros(5, 4), torch.zeros(4), torch.mean), r"statistic .* \(1,\), got shape \(\)"),
-        ((torch.zeros(5, 4), torch.zeros(4), lambda v: v.sum(-1) / 0), "with NaN or infinite"),
-        ((torch.zeros(5, 4), torch.zeros(4), "mean", [1, 2]), "each of 4 rows, got 2, 0 of them"),
-        ((torch.zeros(5, 4), torch.zeros(4), "mean", [1, 2, None, 1]), "got 4, 1 of them missing"),
-    ],
-)
-def test_wrong_replications_are_refused(arguments: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        predictive_check(*arguments)
-    with pytest.raises(ValueError, match="quantiles must be numbers from 0 to 1"):
-        predictive_check(torch.zeros(5, 4), torch.zeros(4), quantiles=[2.5])
-
-
 # Kaplan and Meier's estimate, also for late entrants
 
 
@@ -173,10 +138,35 @@ def test_the_estimate_is_the_product_over_events():
     assert list(found["time"]) == sorted(set(time[event]))
 
 
-def test_other_times_are_refused():
-    with pytest.raises(ValueError, match="exact and right-censored"):
-        kaplan_meier(SurvivalTimes([1.0, 2.0], [2.0, 2.0]))
-    with pytest.raises(ValueError, match="at least one exact"):
-        kaplan_meier(SurvivalTimes.right_censored([1.0], [False]))
-    with pytest.raises(TypeError, match=r"y must be data\.SurvivalTimes, got"):
-        kaplan_meier([1.0])
+ZEROS, NONE = torch.zeros(5, 4), torch.zeros(4)
+CENSORED = SurvivalTimes.right_censored([1.0], [False])
+WRONG = [
+    (reliability_curve, ([0.5, 1.1], [0, 1]), r"probability must lie in \[0, 1\], got 1 .* row 1"),
+    (
+        reliability_curve,
+        ([0.5, 0.5], [2, 1]),
+        "y must be 0 or 1, got 1 other values, the first",
+    ),
+    (reliability_curve, ([0.5, 0.5], [1]), "row counts differ: probability has 2, y has 1"),
+    (reliability_curve, ([0.5], [1], 0), "bins must be an integer of at least 1, got 0"),
+    (reliability_curve, ([0.5], [1], 5, "equal"), "strategy must be one of"),
+    (reliability_curve, ([np.nan], [1]), "probability must be finite"),
+    (predictive_check, (ZEROS[:, :3], NONE), r"replicated .* shape \[draws, 4\].*\(5, 3\)"),
+    (predictive_check, (ZEROS[:0], NONE), r"replicated must have shape"),
+    (predictive_check, (ZEROS * np.nan, NONE), "replicated must be finite, got 20"),
+    (predictive_check, (ZEROS, NONE, "mode"), "statistic must be one of"),
+    (predictive_check, (ZEROS, NONE, torch.mean), r"statistic .* \(1,\), got shape \(\)"),
+    (predictive_check, (ZEROS, NONE, lambda v: v.sum(-1) / 0), "with NaN or infinite"),
+    (predictive_check, (ZEROS, NONE, "mean", [1, 2]), "each of 4 rows, got 2, 0 of them"),
+    (predictive_check, (ZEROS, NONE, "mean", [1, 2, None, 1]), "got 4, 1 of them missing"),
+    (partial(predictive_check, quantiles=[2.5]), (ZEROS, NONE), "quantiles must be numbers from 0"),
+    (kaplan_meier, (SurvivalTimes([1.0, 2.0], [2.0, 2.0]),), "exact and right-censored"),
+    (kaplan_meier, (CENSORED,), "at least one exact"),
+    (kaplan_meier, ([1.0],), r"y must be data\.SurvivalTimes, got"),
+]
+
+
+@pytest.mark.parametrize(("function", "arguments", "message"), WRONG)
+def test_what_cannot_be_checked_is_refused(function: Any, arguments: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        function(*arguments)

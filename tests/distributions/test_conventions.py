@@ -56,7 +56,7 @@ from pyro_gcm.distributions.curve_posterior import CurvePosterior
 from pyro_gcm.distributions.dependent_costs import GivenFactor
 from pyro_gcm.distributions.several_outcomes import SeveralOutcomes, SideBySide
 from pyro_gcm.nets import DiagNormalMixture
-from pyro_gcm.nets.flow import FlowDistribution
+from pyro_gcm.nets.latent import FlowDistribution
 
 #: First words of the cases without an event dimension.
 UNIVARIATE = {"univariate", "event", "threshold", "partly", "certain", "level", "along"}

@@ -18,7 +18,7 @@ from torch import Tensor
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.distributions.curve_outcome import AlongAxis, AxisUnits, OrderedLevel
 from pyro_gcm.distributions.event_time import EventTime
-from pyro_gcm.nets.axis_map import AxisMap
+from pyro_gcm.nets.piecewise_linear import AxisMap
 
 INF = math.inf
 SHAPES = [(1,), (2,), (2, 2)]

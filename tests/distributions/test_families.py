@@ -14,10 +14,7 @@ from mpmath_reference import standardized, tails, worst_error
 from torch import Tensor
 
 from pyro_gcm.distributions import OrderEvent, cost_family, register_cost_family
-from pyro_gcm.distributions.families import (
-    resolve_cost_family,
-    tail_log_probs,
-)
+from pyro_gcm.distributions.families import resolve_cost_family, tail_log_probs
 from pyro_gcm.distributions.numerics import log1mexp
 
 POINTS = [-40.0, -8.3, -1.0, -1e-9, 0.0, 1e-9, 0.4, 5.0, 40.0]

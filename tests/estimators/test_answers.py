@@ -3,32 +3,33 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from loans import loans
 from sklearn.pipeline import make_pipeline
 
 from pyro_gcm import load, save
+from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm.audit import audit_table
 from pyro_gcm.estimators import GCMClassifier, GCMRegressor
+from pyro_gcm.estimators.estimator import bands_of
+from pyro_gcm.estimators.moving import MovingColumn
 
 DIRECTIONS = {"income": -1, "debt": 1, "grade": 1}
 OPTIONS = {"monotonic_cst": DIRECTIONS, "epochs": 8, "hidden": 16, "members": 4}
 
 
-@pytest.fixture(scope="module")
-def table():
-    return loans(300)
+TABLE = loans(300)
+NUMBERS = 3.0 * (TABLE[1] == "yes") + np.random.default_rng(1).normal(size=300)
 
 
 @pytest.fixture(scope="module")
-def classifier(table):
-    return GCMClassifier(**OPTIONS).fit(*table)
+def classifier():
+    return GCMClassifier(**OPTIONS).fit(*TABLE)
 
 
 @pytest.fixture(scope="module")
-def regressor(table):
-    X, y = table
-    noise = np.random.default_rng(1).normal(size=len(X))
-    return GCMRegressor(**OPTIONS).fit(X, 3.0 * (y == "yes") + noise)
+def regressor():
+    return GCMRegressor(**OPTIONS).fit(TABLE[0], NUMBERS)
 
 
 @pytest.mark.long(keep=("0.5-debt-False", "0.1-income-True"))
@@ -36,8 +37,8 @@ def regressor(table):
 @pytest.mark.parametrize("below", [False, True])
 @pytest.mark.parametrize("feature", ["income", "debt", "grade"])
 @pytest.mark.parametrize("probability", [0.1, 0.5])
-def test_required_values_do_what_was_asked(classifier, table, feature, below, probability):
-    X = table[0][:20].reset_index(drop=True)
+def test_required_values_do_what_was_asked(classifier, feature, below, probability):
+    X = TABLE[0][:20].reset_index(drop=True)
     found = classifier.required(X, feature, probability, below=below)
     value = found["required"]
     there = value.notna() if feature == "grade" else np.isfinite(value)
@@ -56,11 +57,50 @@ def test_required_values_do_what_was_asked(classifier, table, feature, below, pr
         assert (found["lower"] <= value).mean() > 0.8
 
 
-def test_required_values_beyond_the_training_rows_are_told(classifier, table):
-    X = table[0][:30]
-    with pytest.warns(
-        UserWarning, match="column 'debt': .* of 30 required values are beyond"
-    ) as told:
+@pytest.mark.long(keep=("members-debt", "regressor-income"))
+@pytest.mark.filterwarnings("ignore:.*beyond the training rows")
+@pytest.mark.parametrize("feature", ["income", "debt"])
+@pytest.mark.parametrize("kind", ["members", "bootstrap", "sampled", "regressor"])
+def test_required_values_are_those_of_a_search_by_single_predictions(kind, feature, request):
+    X, y = TABLE
+    level = 0.4
+    if kind == "members":
+        model = request.getfixturevalue("classifier")
+    elif kind == "regressor":
+        model, level = request.getfixturevalue("regressor"), 1.2
+    else:
+        options = {"bootstrap": 2} if kind == "bootstrap" else {"prior": "conditional"}
+        model = GCMClassifier(monotonic_cst=DIRECTIONS, epochs=2, **options).fit(X, y)
+    rows = X[:7]
+    moving = MovingColumn(model.encoding_, model._columns(rows), list(X).index(feature))
+    code = moving.code
+
+    def plain(predict):
+        def above(turned):
+            return predict(*moving.rows(code.sign * turned.numpy())).double() - level
+
+        start = torch.full((len(rows),), code.sign * code.loc, dtype=torch.float64)
+        found = smallest_reaching(above, 0.0, start, torch.full_like(start, code.scale))
+        return code.sign * found.numpy()
+
+    found = model.required(rows, feature, level)
+    near = {"rtol": 1e-15, "atol": 2.0**-57 * code.scale}
+    np.testing.assert_allclose(found["required"], plain(model.model_.predict), **near)
+    alone = pd.concat([model.required(rows[at : at + 1], feature, level) for at in range(3)])
+    pd.testing.assert_frame_equal(found[:3], alone)
+    if kind == "sampled":
+        return
+    draws = [plain(one.predict) for one in model.bootstrap_models_] or [
+        plain(lambda x, r, k=k: model.model_.predict_draws(x, r)[k]) for k in range(4)
+    ]
+    ends = bands_of(np.array(draws), "", 0.9)
+    np.testing.assert_allclose(found["lower"], ends.lower, **near)
+    np.testing.assert_allclose(found["upper"], ends.upper, **near)
+
+
+def test_required_values_beyond_the_training_rows_are_told(classifier):
+    X = TABLE[0][:30]
+    with pytest.warns(UserWarning, match="'debt': .* of 30 required values are beyond") as told:
         found = classifier.required(X, "debt", 0.999)
     assert told[0].filename == __file__
     assert found["beyond"].any()
@@ -68,8 +108,8 @@ def test_required_values_beyond_the_training_rows_are_told(classifier, table):
 
 
 @pytest.mark.parametrize("kind", ["members", "bootstrap"])
-def test_every_draw_of_a_band_is_monotone(kind, table, classifier):
-    X, y = table
+def test_every_draw_of_a_band_is_monotone(kind, classifier):
+    X, y = TABLE
     model = classifier
     if kind == "bootstrap":
         model = GCMClassifier(**{**OPTIONS, "epochs": 2}, bootstrap=3).fit(X, y)
@@ -87,8 +127,8 @@ def test_every_draw_of_a_band_is_monotone(kind, table, classifier):
         assert np.allclose(bands.draws.mean(0), model.predict_proba(rows)[:, 1], atol=1e-7)
 
 
-def test_an_explanation_is_bayes_rule_for_the_cost_of_a_column(classifier, table):
-    X = table[0].dropna()[:8]
+def test_an_explanation_is_bayes_rule_for_the_cost_of_a_column(classifier):
+    X = TABLE[0].dropna()[:8]
     found = classifier.explain(X, level=0.8)
     assert len(found) == 8 * 3
     p = classifier.predict_proba(X)[:, 1]
@@ -126,8 +166,8 @@ def test_the_cost_of_a_column_is_what_a_simulation_finds():
         assert mine["upper"] == pytest.approx(upper, abs=0.4)
 
 
-def test_curves_rise_in_units_of_the_column(classifier, table):
-    X = table[0]
+def test_curves_rise_in_units_of_the_column(classifier):
+    X = TABLE[0]
     curve = classifier.response_curve(X, "income")
     assert list(curve) == ["income", "prediction", "lower", "upper"]
     assert (curve["prediction"].diff().dropna() <= 0).all()
@@ -140,19 +180,17 @@ def test_curves_rise_in_units_of_the_column(classifier, table):
     assert classifier.response_curve(X, "debt", [20.0])["prediction"][0] == pytest.approx(value)
 
 
-def test_intervals_of_a_regressor_hold_the_outcomes(regressor, table):
-    X, y = table
-    noise = np.random.default_rng(1).normal(size=len(X))
-    outcome = 3.0 * (y == "yes") + noise
+def test_intervals_of_a_regressor_hold_the_outcomes(regressor):
+    X = TABLE[0]
     for level in (0.5, 0.9):
         low, high = regressor.predict_interval(X, level).T
-        assert ((low <= outcome) & (outcome <= high)).mean() == pytest.approx(level, abs=0.08)
+        assert ((low <= NUMBERS) & (high >= NUMBERS)).mean() == pytest.approx(level, abs=0.08)
     cdf = regressor.model_.predictive(*regressor.encoding_(regressor._columns(X))).cdf(low)
     assert np.allclose(cdf, 0.05, atol=1e-5)
 
 
-def test_a_regressor_explains_that_y_exceeds_a_number(regressor, table):
-    X = table[0].dropna()[:5]
+def test_a_regressor_explains_that_y_exceeds_a_number(regressor):
+    X = TABLE[0].dropna()[:5]
     found = regressor.explain(X, above=1.0)
     assert found["probability"].between(0, 1).all()
     assert np.isfinite(found.loc[found["feature"] == "debt", "cost"].astype(float)).any()
@@ -161,10 +199,10 @@ def test_a_regressor_explains_that_y_exceeds_a_number(regressor, table):
 
 
 @pytest.mark.parametrize("estimator", ["classifier", "regressor"])
-def test_no_fall_with_missing_and_unseen_values(estimator, table, request, tmp_path):
+def test_no_fall_with_missing_and_unseen_values(estimator, request, tmp_path):
     model = request.getfixturevalue(estimator)
     save(model, tmp_path / "saved")
-    X = table[0].copy()
+    X = TABLE[0].copy()
     X.loc[::3, "job"] = "unseen"
     X.loc[::5, "years"] = np.nan
     X.loc[::6, ["income", "debt"]] = np.nan
@@ -177,8 +215,44 @@ def test_no_fall_with_missing_and_unseen_values(estimator, table, request, tmp_p
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_no_fall_in_many_pairs(classifier, table, seed, dtype):
-    X = table[0].copy()
+def test_no_fall_in_many_pairs(classifier, seed, dtype):
+    X = TABLE[0].copy()
     X[["income", "debt"]] = X[["income", "debt"]].astype(dtype)
     options = {"pairs": 25_000, "searches": ["random", "grid"], "seed": seed, "tolerance": 0.0}
     assert audit_table(classifier, X, DIRECTIONS, **options, progress=False).passed
+
+
+@pytest.mark.parametrize("below", [True, False])
+def test_reasons_name_a_value_that_does_what_was_asked(classifier, below):
+    X, limit = TABLE[0][:60], 0.3 if below else 0.7
+    found = classifier.reasons(X, limit, below=below, count=2)
+    p = classifier.predict_proba(X)[:, classifier.event_column_]
+    refused = np.flatnonzero(p >= limit if below else p < limit)
+    assert set(found["row"]) <= set(refused)
+    assert found.groupby("row").size().max() == 2
+    assert (found.groupby("row")["gain"].diff().dropna() <= 0.0).all()
+    assert found["possible"].any()
+    for reason in found[found["possible"]].itertuples():
+        moved = X.iloc[[reason.row]].copy()
+        moved[reason.feature] = reason.required
+        if reason.feature == "grade":
+            moved["grade"] = pd.Categorical(moved["grade"], X["grade"].cat.categories, ordered=True)
+        reached = classifier.predict_proba(moved)[0, classifier.event_column_]
+        assert reached < limit if below else reached >= limit
+        assert f"{reason.feature} is " in reason.text
+        assert (
+            f"the probability would be {'below' if below else 'at least'} {limit:g}" in reason.text
+        )
+    beyond = found[~found["possible"]]
+    assert beyond["text"].str.contains("in the training rows").all()
+
+
+def test_reasons_need_a_direction_a_count_and_rows_that_are_refused(classifier, regressor):
+    X, y = TABLE
+    assert classifier.reasons(X[:5], 0.999999, below=True).empty
+    assert regressor.reasons(X[:5], 1.5)["text"].str.contains("the prediction would be").all()
+    with pytest.raises(ValueError, match="count must be an integer of at least 1, got 0"):
+        classifier.reasons(X, 0.2, count=0)
+    free = GCMClassifier(epochs=1, members=2, hidden=4).fit(X, y)
+    with pytest.raises(ValueError, match="reasons needs a column with a direction"):
+        free.reasons(X, 0.2)

@@ -94,10 +94,7 @@ def check(frame, kinds, signs):
 def test_a_random_table_gives_a_result_or_an_error_that_names_the_column(seed):
     @hypothesis.seed(seed)
     @settings(
-        max_examples=250,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
+        max_examples=250, deadline=None, database=None, suppress_health_check=list(HealthCheck)
     )
     @given(tables())
     def run(table):

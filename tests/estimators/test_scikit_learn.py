@@ -39,25 +39,19 @@ EXPECTED = {
 ARRAY_API = "check_array_api_input"
 
 
-def checks() -> list:
-    found = []
+def checks():
     for estimator in ESTIMATORS:
         for made, check in estimator_checks_generator(estimator(), mark=None):
             name = check.func.__name__
+            fails = pytest.mark.xfail(reason=EXPECTED.get(name), strict=True)
+            marks = fails if name in EXPECTED else ()
             if name != ARRAY_API:
-                marks = (
-                    [pytest.mark.xfail(reason=EXPECTED[name], strict=True)]
-                    if name in EXPECTED
-                    else []
-                )
-                label = f"{estimator.__name__}-{name}"
-                found.append(pytest.param(made, check, id=label, marks=marks))
-    return found
+                yield pytest.param(made, check, id=f"{estimator.__name__}-{name}", marks=marks)
 
 
 @pytest.mark.long(keep=8)
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore:members need 20 rows")
-@pytest.mark.parametrize(("estimator", "check"), checks())
+@pytest.mark.parametrize(("estimator", "check"), [*checks()])
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
 

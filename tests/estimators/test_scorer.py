@@ -159,13 +159,14 @@ def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> Non
 
 
 def test_wrong_batches_and_estimators_are_refused() -> None:
-    score = classifier().scorer(keep=["id"])
-    with pytest.raises(ValueError, match=r"lacks the columns \['debt', 'id'\]; it has \['income"):
-        score(new_rows()[["income", "job", "years", "owner"]])
-    with pytest.raises(TypeError, match=r"batch must be an Arrow .* got list"):
-        score([1, 2])
-    with pytest.raises(ValueError, match="'debt' of X had numbers in fit, got text"):
-        score(new_rows().assign(debt="two"))
+    score, X = classifier().scorer(keep=["id"]), new_rows()
+    for batch, message in (
+        (X[["income", "job"]], r"lacks the columns \['debt', .*'id'\]; it has \['income', 'job'"),
+        ([1, 2], "batch must be an Arrow .* got list"),
+        (X.assign(debt="two"), "'debt' of X had numbers in fit, got text"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            score(batch)
     with pytest.raises(NotFittedError):
         GCMClassifier().scorer()
     array = np.arange(60.0).reshape(30, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,18 @@ fastapi = pytest.importorskip("fastapi", reason="the extra `serving` is not inst
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "server.py"
 
 
+Table = tuple[GCMClassifier, pd.DataFrame]
+
+
 @pytest.fixture(scope="module")
-def table() -> tuple[GCMClassifier, pd.DataFrame]:
+def table() -> Table:
     X, y = loans(80)
     X = X[["debt", "job"]]
     return GCMClassifier(monotonic_cst={"debt": 1}, members=2, epochs=1).fit(X, y), X
 
 
 @pytest.fixture
-def server(
-    table: tuple[GCMClassifier, pd.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Any:
+def server(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module of the server, with a saved model."""
     monkeypatch.setenv("MODEL", str(save(table[0], tmp_path / "model")))
     spec = importlib.util.spec_from_file_location("server", EXAMPLE)
@@ -41,28 +43,35 @@ def server(
     return module
 
 
+def live(server: Any, work: Callable[[], Awaitable[Any]]) -> Any:
+    """The result of what is done while the server is up."""
+
+    async def run() -> Any:
+        async with server.life(server.app):
+            return await work()
+
+    return asyncio.run(run())
+
+
 def answers(server: Any, requests: list[list[dict[str, Any]]]) -> tuple[list[Any], int]:
     """What requests that are sent at once get, and how many calls of the model they took."""
 
-    async def run() -> tuple[list[Any], int]:
-        async with server.life(server.app):
-            batches, calls = server.app.state.batches, []
-            score = batches.score
-            batches.score = lambda frame: calls.append(len(frame)) or score(frame)
-            batches.score.names = score.names
-            sent = [server.predict(server.Request(rows=rows)) for rows in requests]
-            return await asyncio.gather(*sent, return_exceptions=True), len(calls)
+    async def ask() -> tuple[list[Any], int]:
+        batches, calls = server.app.state.batches, []
+        score = batches.score
+        batches.score = lambda frame: calls.append(len(frame)) or score(frame)
+        batches.score.names = score.names
+        sent = [server.predict(server.Request(rows=rows)) for rows in requests]
+        return await asyncio.gather(*sent, return_exceptions=True), len(calls)
 
-    return asyncio.run(run())
+    return live(server, ask)
 
 
 def rows_of(X: pd.DataFrame) -> list[dict[str, Any]]:
     return X.astype(object).where(X.notna(), None).to_dict("records")
 
 
-def test_requests_that_wait_together_are_one_call(
-    table: tuple[GCMClassifier, pd.DataFrame], server: Any
-) -> None:
+def test_requests_that_wait_together_are_one_call(table: Table, server: Any) -> None:
     model, X = table
     found, calls = answers(server, [rows_of(X[start : start + 7]) for start in range(0, 80, 7)])
     shown = [row for answer in found for row in answer["predictions"]]
@@ -71,9 +80,7 @@ def test_requests_that_wait_together_are_one_call(
     assert calls <= 2
 
 
-def test_wrong_rows_are_refused_and_the_others_answered(
-    table: tuple[GCMClassifier, pd.DataFrame], server: Any
-) -> None:
+def test_wrong_rows_are_refused_and_the_others_answered(table: Table, server: Any) -> None:
     good = rows_of(table[1][:2])
     found, _ = answers(server, [good, [{"debt": "much", "job": "cook"}], [{"debt": 1.0}], good])
     assert found[0] == found[3]
@@ -86,24 +93,23 @@ def test_wrong_rows_are_refused_and_the_others_answered(
 def test_an_error_of_the_model_answers_and_the_server_goes_on(server: Any) -> None:
     rows = [{"debt": 1.0, "job": None}]
 
-    async def run() -> list[Any]:
-        async with server.life(server.app):
-            batches = server.app.state.batches
-            score = batches.score
+    async def ask() -> list[Any]:
+        batches = server.app.state.batches
+        score = batches.score
 
-            def broken(frame: pd.DataFrame) -> None:
-                raise RuntimeError("out of memory")
+        def broken(frame: pd.DataFrame) -> None:
+            raise RuntimeError("out of memory")
 
-            broken.names = score.names  # type: ignore[attr-defined]
-            batches.score = broken
-            first = await asyncio.gather(batches.answer(rows), return_exceptions=True)
-            batches.score = score
-            gone = asyncio.create_task(batches.answer(rows))
-            await asyncio.sleep(0)
-            gone.cancel()
-            return [*first, await asyncio.wait_for(batches.answer(rows), 30)]
+        broken.names = score.names  # type: ignore[attr-defined]
+        batches.score = broken
+        first = await asyncio.gather(batches.answer(rows), return_exceptions=True)
+        batches.score = score
+        gone = asyncio.create_task(batches.answer(rows))
+        await asyncio.sleep(0)
+        gone.cancel()
+        return [*first, await asyncio.wait_for(batches.answer(rows), 30)]
 
-    error, found = asyncio.run(run())
+    error, found = live(server, ask)
     assert isinstance(error, RuntimeError)
     assert len(found) == 1
 
@@ -119,21 +125,16 @@ def status(server: Any, *parts: bytes, ends: bool = True) -> int:
     scope |= {"query_string": b"", "http_version": "1.1", "scheme": "http", "root_path": ""}
     sent: list[dict[str, Any]] = []
 
-    async def run() -> None:
-        waiting = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
-        if ends:
-            waiting[-1]["more_body"] = False
+    waiting = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+    waiting[-1]["more_body"] = not ends
 
-        async def receive() -> Any:
-            return waiting.pop(0) if waiting else await asyncio.Event().wait()
+    async def receive() -> Any:
+        return waiting.pop(0) if waiting else await asyncio.Event().wait()
 
-        async def send(message: Any) -> None:
-            sent.append(message)
+    async def send(message: Any) -> None:
+        sent.append(message)
 
-        async with server.life(server.app):
-            await asyncio.wait_for(server.app(scope, receive, send), 30)
-
-    asyncio.run(run())
+    live(server, lambda: asyncio.wait_for(server.app(scope, receive, send), 30))
     return int(sent[0]["status"])
 
 

@@ -37,25 +37,16 @@ def test_columns_are_found_by_name(fitted):
         model.predict(X.rename(columns={"income": "salary"}))
 
 
-def test_rows_do_not_depend_on_the_kind_of_frame(fitted):
-    model, X, _ = fitted
+def test_rows_with_gaps_and_levels_do_not_depend_on_the_kind_of_frame(fitted):
+    model, X, y = fitted
     expected = model.predict_proba(X)
     frame = polars.from_pandas(X).with_columns(polars.col("grade").cast(polars.String))
-    assert np.array_equal(model.predict_proba(frame), expected)
-    arrow = pyarrow.Table.from_pandas(X)
-    assert np.array_equal(model.predict_proba(arrow), expected)
-    nullable = X.convert_dtypes()
-    assert str(nullable["income"].dtype) == "Float64"
-    assert np.array_equal(model.predict_proba(nullable), expected)
-
-
-def test_polars_frames_are_trained_on_as_they_are():
-    X, y = loans(120)
-    levels = polars.Enum(["A", "B", "C"])
-    frame = polars.from_pandas(X).with_columns(polars.col("grade").cast(polars.String).cast(levels))
-    one = GCMClassifier(**OPTIONS, members=2).fit(X, y)
+    for same in (frame, pyarrow.Table.from_pandas(X), X.convert_dtypes()):
+        assert np.array_equal(model.predict_proba(same), expected)
+    # Frames of polars are trained on as they are.
+    frame = frame.with_columns(polars.col("grade").cast(polars.Enum(["A", "B", "C"])))
     other = GCMClassifier(**OPTIONS, members=2).fit(frame, y)
-    assert np.array_equal(one.predict_proba(X), other.predict_proba(frame))
+    assert np.array_equal(other.predict_proba(frame), expected)
 
 
 def test_what_a_network_reads_of_each_kind_of_column():
@@ -110,22 +101,29 @@ def test_scaled_numbers_rise_whatever_their_size_and_offset(scale, offset):
 def wrong():
     """What a message says is wrong: of the table, the outcomes or the options."""
     X, y = loans(60)
+    by_name = pd.Series({"debt": 1, "income": -1})
+    columns = {
+        "column 'k' of X has dates, times or durations": pd.Timestamp("2024-01-01"),
+        "'k' of X has dates, times": pd.Timedelta(days=1),
+        "mixes text and numbers: 'x' in row 0 beside 1 in row 1": ["x", 1] * 30,
+        "column 'k' of X has categories ... such as Interval": pd.cut(X["years"], 3),
+        "column 'k' of X has bytes that": pd.Series([b"\xff"] * 60, dtype=object),
+        "'k' of X has a number that is too large": pd.Series([10**400] * 60, dtype=object),
+        "column 'k' of X must have ...Sparse": pd.arrays.SparseArray(X["years"]),
+        "column 'k' of X must have ...period": pd.period_range("2020", periods=60),
+        "column 'k' of X must be finite or missing, and is infinite in row 0": np.inf,
+    }
     return {
-        "column 'when' of X has dates, times": {"X": X.assign(when=pd.Timestamp("2024-01-01"))},
-        "column 'wait' of X has dates, times": {"X": X.assign(wait=pd.Timedelta(days=1))},
-        "mixes text and numbers: 'x' in row 0 beside 1 in row 1": {
-            "X": X.assign(note=["x", 1] * 30)
-        },
+        **{message: {"X": X.assign(k=column)} for message, column in columns.items()},
         "column 3 of X has text or categories": {"X": X.to_numpy(), "monotonic_cst": None},
-        "finite or missing, and is infinite in row 0": {"X": X.assign(debt=np.inf)},
         "Only binary classification is supported. The type": {"y": ["a", "b", "c"] * 20},
         "y must have at least two classes, got one class, 'no'": {"y": ["no"] * 60},
-        "y must have a value in every row, and 1 of 60 are missing, the first in row 0": {
-            "y": [None, *y[1:]]
-        },
+        "two classes, got one class, 'yes'": {"class_weight": {"no": 0}},
+        "y must have a value ... 1 of 60 are missing, the first in row 0": {"y": [None, *y[1:]]},
         "inconsistent numbers of samples: [60, 3]": {"y": y[:3]},
         "'job' of X has text or categories, such as 'clerk'": {"categorical_features": None},
         "names columns that X does not have: ['incom']": {"monotonic_cst": {"incom": 1}},
+        "monotonic_cst is a Series with names...to_dict": {"monotonic_cst": by_name},
         "an entry for each of the 5 columns of X, got 2": {"monotonic_cst": [1, 0]},
         "entries -1, 0 and 1, got 2": {"monotonic_cst": {"debt": 2}},
         "entries -1, 0 and 1, got 'up'": {"monotonic_cst": {"debt": "up"}},
@@ -133,32 +131,48 @@ def wrong():
         "categorical_features has 'jobs', and X has": {"categorical_features": ["jobs"]},
         "categorical_features must be 'from_dtype'": {"categorical_features": "auto"},
         "categorical_features has the index 9": {"categorical_features": [9]},
+        **{
+            f"class_weight must have finite weights of at least 0...{weight}": {
+                "class_weight": {"no": weight}
+            }
+            for weight in (-1, np.inf, np.nan)
+        },
     }
 
 
-@pytest.mark.parametrize("message", list(wrong()))
+@pytest.mark.parametrize("message", wrong())
 def test_bad_tables_and_options_are_refused_by_name(message):
     X, y = loans(60)
     given = wrong()[message]
     X, y = given.pop("X", X), given.pop("y", y)
-    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
+    told = ".*".join(map(re.escape, message.split("...")))
+    with pytest.raises((TypeError, ValueError), match=told):
         GCMClassifier(**{**OPTIONS, **given}).fit(X, y)
 
 
-def test_tables_that_cannot_be_predicted_are_refused_by_name(fitted):
-    model, X, _ = fitted
-    for ask, message in (
-        (lambda: model.predict(X.assign(years="ten")), "'years' of X had numbers in fit, got text"),
-        (lambda: model.predict(X.assign(job=3.0)), r"column 'job' of X had text in fit, got 3\.0"),
-        (lambda: model.required(X, "job", 0.5), "feature must be a column with a direction"),
-        (
-            lambda: model.required(X, "debt", 2.0),
-            r"probability must be .* in \(0, 1\), got 2",
-        ),
-        (lambda: model.predict_bands(X, level=1), r"level must be a number in \(0, 1\), got 1"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            ask()
+#: What cannot be asked of a model and its table, and the error.
+ASKED_WRONGLY = {
+    "'years' of X had numbers in fit, got text": lambda m, X: m.predict(X.assign(years="ten")),
+    r"column 'job' of X had text in fit, got 3\.0": lambda m, X: m.predict(X.assign(job=3.0)),
+    r"got LazyFrame: pass X\.collect": lambda m, X: m.predict(
+        polars.from_pandas(X[["debt"]]).lazy()
+    ),
+    "feature must be a column with a direction": lambda m, X: m.required(X, "job", 0.5),
+    r"probability must be .* in \(0, 1\), got 2": lambda m, X: m.required(X, "debt", 2.0),
+    r"level must be a number in \(0, 1\), got 1": lambda m, X: m.predict_bands(X, level=1),
+    "values must be a list of values of col": lambda m, X: m.response_curve(X, "debt", 5.0),
+    "values must be a list of values of": lambda m, X: m.response_curve(X, "debt", [np.nan]),
+    "bands need bootstrap=": lambda m, X: (
+        IGCMClassifier(epochs=1).fit(X, [0, 1] * 100).predict_bands(X)
+    ),
+    "n_samples=1": lambda m, X: GCMRegressor().fit(X[:1], [1.0]),
+}
+
+
+@pytest.mark.parametrize("message", ASKED_WRONGLY)
+def test_what_cannot_be_asked_is_refused_by_name(message, fitted):
+    with pytest.raises((TypeError, ValueError), match=message):
+        ASKED_WRONGLY[message](*fitted[:2])
 
 
 #: A value for each argument that a method needs.
@@ -184,19 +198,6 @@ def test_what_is_not_fitted_says_so_whatever_is_asked(kind, name):
         needed["above"] = 0.5
     with pytest.raises(NotFittedError, match="not fitted yet"):
         method(**needed)
-
-
-def test_a_regressor_refuses_text_and_single_rows():
-    X, _ = loans(60)
-    with pytest.raises(ValueError, match="y must have numbers, and has text, such as 'a'"):
-        GCMRegressor().fit(X, ["a"] * 60)
-    with pytest.raises(ValueError, match="n_samples=1"):
-        GCMRegressor().fit(X[:1], [1.0])
-    with pytest.raises(ValueError, match="y must be finite, and is infinite in row 3"):
-        GCMRegressor().fit(X, [0.0] * 3 + [np.inf] * 57)
-    model = IGCMClassifier(epochs=1).fit(X, ["a", "b"] * 30)
-    with pytest.raises(ValueError, match="bands need bootstrap="):
-        model.predict_bands(X)
 
 
 def test_missing_columns_that_training_rows_had_are_the_median(fitted):

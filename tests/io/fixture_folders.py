@@ -13,20 +13,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import saved_estimators
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
 import pyro_gcm
 from pyro_gcm import GCM, IGCM
-from pyro_gcm.estimators import (
-    GCMClassifier,
-    GCMOrdinal,
-    GCMRegressor,
-    GCMSurvival,
-    IGCMRegressor,
-)
+from pyro_gcm.estimators import GCMClassifier, GCMOrdinal, GCMRegressor, GCMSurvival, IGCMRegressor
 
 FIXTURES = Path(__file__).with_name("fixtures")
 #: Of models and of estimators, of each version.
@@ -41,6 +34,8 @@ MODELS = {
 
 def table() -> tuple[pd.DataFrame, np.ndarray]:
     """Named columns of several kinds, with missing values, and yes or no."""
+    import saved_estimators
+
     X, y = saved_estimators.table(90)
     return X[["income", "grade", "job", "owner"]], y.to_numpy()
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from loans import loans
 
 from pyro_gcm.estimators import (
     GCMClassifier,
@@ -31,22 +32,16 @@ KINDS = {
 
 def table(rows: int = 90) -> tuple[pd.DataFrame, pd.Series]:
     """Columns of all kinds, with missing values, and yes or no."""
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(
-        {
-            "income": rng.lognormal(10.0, 1.0, rows),
-            "debt": rng.uniform(0.0, 50.0, rows),
-            "grade": pd.Categorical(rng.choice(list("ABC"), rows), list("CBA"), ordered=True),
-            "job": rng.choice(["clerk", "färber", "smith", ""], rows),
-            "branch": pd.Categorical(rng.choice([10, 20, 30], rows)),
-            "owner": rng.random(rows) < 0.5,
-            "years": pd.array(rng.integers(0, 9, rows), dtype="Int64"),
-        }
+    X, y = loans(rows)
+    X = X.assign(
+        debt=X["debt"].fillna(25.0),
+        grade=X["grade"].cat.reorder_categories(list("CBA")),
+        job=X["job"].replace({"farmer": "färber", "smith": ""}),
+        branch=pd.Categorical(np.resize([10, 20, 30], rows)),
+        owner=X["years"] > 14,
+        years=X["years"].astype("Int64").where(X.index % 7 > 0),
     )
-    y = 0.1 * X["debt"] - np.log(X["income"]) + rng.logistic(size=rows) > -7
-    X.loc[::9, "income"] = np.nan
-    X.loc[::7, ["job", "years"]] = None, pd.NA
-    return X, pd.Series(np.where(y, "yes", "no"))
+    return X, pd.Series(y)
 
 
 def fitted(name: str) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from disks import content
 
 import pyro_gcm
 from pyro_gcm import GCM
@@ -24,33 +25,26 @@ def saved(tmp_path: Path) -> Path:
     return pyro_gcm.save(GCM(2, 1, seed=1), tmp_path / "saved")
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 def test_a_folder_has_no_pickle_and_the_same_bytes_for_the_same_model(tmp_path: Path) -> None:
     first, second = (pyro_gcm.save(GCM(2, 1, seed=1), tmp_path / name) for name in "ab")
-    assert contents(first) == contents(second)
-    assert set(contents(first)) == {"card.json", "manifest.json", "weights.safetensors"}
-    for raw in contents(first).values():
+    assert content(first) == content(second)
+    assert set(content(first)) == {"card.json", "manifest.json", "weights.safetensors"}
+    for raw in content(first).values():
         with pytest.raises(Exception):  # noqa: B017, PT011
             pickle.loads(raw)
 
 
 def test_a_folder_is_replaced_only_when_asked_for(saved: Path) -> None:
-    before, other = contents(saved), GCM(2, 1, seed=2)
+    before, other = content(saved), GCM(2, 1, seed=2)
     with pytest.raises(FileExistsError, match="pass overwrite=True to replace it"):
         pyro_gcm.save(other, saved)
-    assert contents(saved) == before
+    assert content(saved) == before
     pyro_gcm.save(other, saved, overwrite=True)
     assert pyro_gcm.load(saved).seed == 2
     assert os.listdir(saved.parent) == ["saved"]
-
-
-def test_an_empty_folder_is_taken_and_parents_are_made(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    for name in ("empty", "new/inner"):
-        assert pyro_gcm.load(pyro_gcm.save(GCM(2, 1, seed=3), tmp_path / name)).seed == 3
+    (saved.parent / "empty").mkdir()
+    for name in ("empty", "new/inner"):  # is taken as it is, and parents are made
+        assert pyro_gcm.load(pyro_gcm.save(GCM(2, 1, seed=3), saved.parent / name)).seed == 3
 
 
 def test_no_other_file_is_lost(saved: Path, tmp_path: Path) -> None:
@@ -78,6 +72,8 @@ def test_no_folder_is_no_damage(tmp_path: Path) -> None:
         pyro_gcm.load(tmp_path / "nothing")
     with pytest.raises(DamagedFolder, match=r"manifest\.json is missing"):
         pyro_gcm.load(tmp_path)
+    with pytest.raises(ValueError, match="device='cupboard' is not a device"):
+        pyro_gcm.load(tmp_path, device="cupboard")
 
 
 #: Calls of the system with which files are replaced.
@@ -109,14 +105,14 @@ def test_an_interruption_leaves_the_old_folder_whole_or_the_new_one(
 
     before = read_folder(saved)
     files = {**{name: raw + b"new" for name, raw in before.items()}, "third": b"new"}
-    old = contents(saved)
+    old = content(saved)
     new = {**files, "manifest.json": manifest_of(files)}
     found = []
     for step in range(20):
         with pytest.MonkeyPatch.context() as patch, suppress(error):
             stopped(patch, step, stop, *CALLS)
             write_folder(saved, files, overwrite=True)
-        found.append(contents(saved))
+        found.append(content(saved))
         assert found[-1] in (old, new)
         assert os.listdir(tmp_path) == ["saved"]
         write_folder(saved, before, overwrite=True)
@@ -167,11 +163,11 @@ def test_a_folder_that_is_replaced_meanwhile_is_read_as_one_or_the_other(
     read, steps = Path.read_bytes, iter(range(1, 5))
 
     def replacing(path: Path) -> bytes:
-        content = read(path)
+        raw = read(path)
         if path.name == "manifest.json" and (step := next(steps, None)) is not None:
             # What was read is the manifest of before.
             write_folder(saved, versions[step % 2], overwrite=True)
-        return content
+        return raw
 
     monkeypatch.setattr(Path, "read_bytes", replacing)
     assert read_folder(saved) in versions

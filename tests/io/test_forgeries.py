@@ -72,9 +72,8 @@ MANIFESTS = {
 }
 
 
-@pytest.mark.parametrize("kind", MANIFESTS)
-def test_a_wrong_manifest_is_refused(kind: str, saved: Path) -> None:
-    raw, wanted = MANIFESTS[kind]
+@pytest.mark.parametrize(("raw", "wanted"), MANIFESTS.values(), ids=MANIFESTS)
+def test_a_wrong_manifest_is_refused(raw: bytes, wanted: str, saved: Path) -> None:
     (saved / MANIFEST).write_bytes(raw)
     refused(saved, wanted if wanted == CARD else f"manifest.json .*{wanted}")
 
@@ -97,27 +96,26 @@ ARCHITECTURES: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ARCHITECTURES)
-def test_a_forged_architecture_is_refused(kind: str, saved: Path) -> None:
-    architecture, wanted = ARCHITECTURES[kind]
-    card = {**read_card(saved), "architecture": architecture, "class": architecture["type"]}
-    write_folder(saved, {**read_folder(saved), CARD: written(card)}, overwrite=True)
-    refused(saved, f"card.json.*{wanted}")
+#: What a forged card has, and what is said by whoever reads it.
+CARDS: dict[str, tuple[dict[str, Any], str]] = {
+    "versions": ({"versions": None}, "versions.* of its type"),
+    "class": ({"class": "models.IGCM"}, "names another class"),
+    "more": ({"run": 1}, "must have just"),
+    **{
+        name: ({"architecture": made, "class": made["type"]}, wanted)
+        for name, (made, wanted) in ARCHITECTURES.items()
+    },
+}
 
 
-@pytest.mark.parametrize(
-    ("changed", "wanted"),
-    [
-        ({"versions": None}, "versions.* of its type"),
-        ({"class": "models.IGCM"}, "names another class"),
-        ({"run": 1}, "must have just"),
-    ],
-)
-def test_a_forged_card_is_refused(changed: Any, wanted: str, saved: Path) -> None:
+@pytest.mark.parametrize("kind", CARDS)
+def test_a_forged_card_is_refused(kind: str, saved: Path) -> None:
+    changed, wanted = CARDS[kind]
     card = written({**read_card(saved), **changed})
     write_folder(saved, {**read_folder(saved), CARD: card}, overwrite=True)
-    for reads in (pyro_gcm.load, read_card):
-        refused(saved, rf"card\.json .*{wanted}", reads)
+    refused(saved, rf"card\.json.*{wanted}")
+    if kind not in ARCHITECTURES:
+        refused(saved, rf"card\.json .*{wanted}", read_card)
 
 
 def test_a_tensor_of_another_type_is_refused(saved: Path) -> None:

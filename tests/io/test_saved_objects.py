@@ -93,18 +93,15 @@ def test_what_cannot_be_saved_is_refused_by_name(
 def test_a_class_must_be_registered_under_a_name_of_its_own(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="Scaled, whose class is not registered"):
         pyro_gcm.save(Scaled({}, {}), tmp_path / "saved")
+    for what in (nn.Linear(1, 1), 3, None, torch.ones(2), b"text", dict):
+        with pytest.raises(TypeError, match="model_or_estimator must be a model or an estimator"):
+            pyro_gcm.save(what, tmp_path / "saved")
     with pytest.raises(ValueError, match=r"belongs to pyro_gcm\.models\.gcm\.GCM"):
         register("models.GCM")(Scaled)
     with pytest.raises(TypeError, match="name must be text, got 3"):
         register(3)  # type: ignore[arg-type]
     register("tests.Scaled")(Scaled)
     register("tests.Scaled")(Scaled)  # as a module that is reloaded does
-
-
-@pytest.mark.parametrize("what", [nn.Linear(1, 1), 3, None, torch.ones(2), b"text", dict])
-def test_only_models_and_estimators_can_be_saved(what: Any, tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="model_or_estimator must be a model or an estimator"):
-        pyro_gcm.save(what, tmp_path / "saved")
 
 
 def test_metrics_and_versions_are_in_the_card(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import torch
 from pyro_gcm import GCM, fit, load, save
 from pyro_gcm.diagnostics import simulation_based_calibration
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
-from pyro_gcm.distributions.guessed_event import GuessedEvent
+from pyro_gcm.distributions.order_event import GuessedEvent
 from pyro_gcm.responses import Guessed
 
 

@@ -61,7 +61,9 @@ def test_shapes_are_those_of_the_context_and_of_z(
 
 
 @networks
-def test_distribution_can_be_expanded_and_masked(network: Network) -> None:
+def test_distributions_are_expanded_and_masked_and_networks_copied_and_moved(
+    network: Network,
+) -> None:
     d = network(3, 4)(torch.randn(7, 3))
     wide = d.expand((5, 7))
     assert type(wide) is type(d)
@@ -71,19 +73,13 @@ def test_distribution_can_be_expanded_and_masked(network: Network) -> None:
     masked = d.mask(False)
     assert masked.has_rsample == d.has_rsample
     assert torch.equal(masked.log_prob(masked.sample()), torch.zeros(7))
-
-
-@networks
-def test_network_can_be_copied_and_moved_to_float64_and_rows_are_independent(
-    network: Network,
-) -> None:
     net = network(3, 4).double()
     context = torch.randn(7, 3, dtype=torch.float64)
     z = net(context).sample()
     assert z.dtype == torch.float64
     whole = net(context).log_prob(z)
     assert whole.dtype == torch.float64
-    torch.testing.assert_close(net(context[2]).log_prob(z[2]), whole[2])
+    torch.testing.assert_close(net(context[2]).log_prob(z[2]), whole[2])  # rows are independent
     for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
         assert torch.equal(other(context).log_prob(z), whole)
 

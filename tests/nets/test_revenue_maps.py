@@ -97,9 +97,7 @@ BIJECTIONS = {
 
 
 @pytest.mark.parametrize(
-    "h",
-    [Sigmoid(), *map(Bijection, BIJECTIONS.values())],
-    ids=["Sigmoid", *BIJECTIONS],
+    "h", [Sigmoid(), *map(Bijection, BIJECTIONS.values())], ids=["Sigmoid", *BIJECTIONS]
 )
 @pytest.mark.parametrize("size", [1.0, 8.0])
 @pytest.mark.parametrize("values", [50_000, pytest.param(1_000_000, marks=pytest.mark.long)])

@@ -9,18 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
-from plot_toys import (
-    MIDDLE,
-    R,
-    X,
-    at,
-    band,
-    legend,
-    mapped,
-    of_two_costs,
-    quoted,
-    trained,
-)
+from plot_toys import MIDDLE, R, X, at, band, legend, mapped, of_two_costs, quoted, trained
 from scipy.integrate import trapezoid
 
 from pyro_gcm import GCM, fit

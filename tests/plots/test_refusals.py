@@ -61,11 +61,7 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (p.plot_response_curves, {"probability": 1.0}, r"probability must .* in \(0, 1\), got 1.0"),
     (p.plot_response_curves, {"grid": [1.0]}, "grid must have at least two values"),
     (p.plot_response_curves, {"grid": [1.0, 1.0]}, "grid must have at least two values"),
-    (
-        p.plot_response_curves,
-        {"r": [[1.0, 2.0]] * 3},
-        "r must have one row or, like x, 2 rows",
-    ),
+    (p.plot_response_curves, {"r": [[1.0, 2.0]] * 3}, "r must have one row or, like x, 2 rows"),
     (p.plot_response_curves, {"labels": ["one"]}, "labels must name each of the 2 rows"),
     (p.plot_response_curves, {"x": X[:8]}, "x has 8 rows, but colours distinguish at most 7"),
     (p.plot_response_curves, {"x": X[:0]}, "x has no rows"),

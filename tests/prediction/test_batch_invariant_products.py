@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pyro_gcm.distributions.event_planes import elementwise
+from pyro_gcm._utils.tensors import elementwise
 from pyro_gcm.prediction.base_samples import BLOCK_ROWS, BatchInvariantProducts
 
 
@@ -46,6 +46,27 @@ def test_several_blocks_have_the_bits_of_each_alone(
             whole, parts = product(rows), map(product, rows.split(BLOCK_ROWS, len(draws)))
             assert torch.equal(whole, torch.cat(list(parts), len(draws)))
             assert whole.shape[: len(draws) + 1] == rows.shape[:-1]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
+@pytest.mark.parametrize("columns", [1, 5, 64])
+@pytest.mark.parametrize("width", [1, 6, 18, 64])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_row_of_members_has_the_same_bits_in_every_place(
+    shared: bool, width: int, columns: int, dtype: torch.dtype
+) -> None:
+    rows = torch.randn(1 if shared else 3, 3 * BLOCK_ROWS, columns, dtype=dtype).expand(3, -1, -1)
+    matrices, bias = torch.randn(3, columns, width), torch.randn(3, 1, width)
+
+    def product(rows: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad(), BatchInvariantProducts():
+            return torch.baddbmm(bias.to(dtype), rows, matrices.to(dtype))
+
+    wanted = product(rows)
+    torch.testing.assert_close(wanted, torch.baddbmm(bias.to(dtype), rows, matrices.to(dtype)))
+    assert torch.equal(torch.cat([product(p) for p in rows.split(BLOCK_ROWS, 1)], 1), wanted)
+    for shift in range(1, BLOCK_ROWS):
+        assert torch.equal(product(rows.roll(shift, 1)), wanted.roll(shift, 1))
 
 
 def test_blocks_are_multiplied_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:

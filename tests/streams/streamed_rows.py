@@ -34,9 +34,7 @@ def files(folder: Path, rows: pa.Table, per_file: Sequence[int], row_group: int)
     first = 0
     for number, count in enumerate(per_file):
         pq.write_table(
-            rows.slice(first, count),
-            folder / f"part-{number:03}.parquet",
-            row_group_size=row_group,
+            rows.slice(first, count), folder / f"part-{number:03}.parquet", row_group_size=row_group
         )
         first += count
     assert first == len(rows)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pyro_gcm.streams import ShuffledRows, Source, open_source
 
+Layout = tuple[Source, dict[str, int]]
 #: Row groups smaller and larger than the windows, many windows and one, and batches of any size.
 LAYOUTS = {
     "small groups": {"row_group": 30, "buffer_rows": 100, "batch_size": 16},
@@ -31,7 +32,7 @@ def shuffled(source: Source, **options: Any) -> ShuffledRows:
 
 
 @pytest.fixture(params=LAYOUTS)
-def layout(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Source, dict[str, int]]:
+def layout(request: pytest.FixtureRequest, tmp_path: Path) -> Layout:
     options = dict(LAYOUTS[request.param])
     data = files(tmp_path / "data", table(), [400, 350, 250], options.pop("row_group"))
     return opened(data), options
@@ -42,9 +43,7 @@ def rows_of(batches: list[list[Tensor]]) -> list[int]:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2])
-def test_an_epoch_has_each_training_row_once(
-    layout: tuple[Source, dict[str, int]], share: float
-) -> None:
+def test_an_epoch_has_each_training_row_once(layout: Layout, share: float) -> None:
     source, options = layout
     stream = shuffled(source, share=share, **options)
     batches = list(stream.epoch(0))
@@ -62,9 +61,7 @@ def test_an_epoch_has_each_training_row_once(
         assert torch.equal(torch.cat([batch[at] for batch in batches]), expected[name][rows])
 
 
-def test_orders_differ_by_epoch_and_seed_and_by_nothing_else(
-    layout: tuple[Source, dict[str, int]],
-) -> None:
+def test_orders_differ_by_epoch_and_seed_and_by_nothing_else(layout: Layout) -> None:
     source, options = layout
     one, same = shuffled(source, **options), shuffled(source, **options)
     first = rows_of(list(one.epoch(0)))
@@ -79,7 +76,7 @@ def test_orders_differ_by_epoch_and_seed_and_by_nothing_else(
 @pytest.mark.long(keep=2)
 @pytest.mark.parametrize("share", [0.0, 0.2])
 def test_an_epoch_goes_on_at_each_batch_as_if_it_had_not_ended(
-    layout: tuple[Source, dict[str, int]], share: float
+    layout: Layout, share: float
 ) -> None:
     source, options = layout
     stream = shuffled(source, share=share, **options)
@@ -114,9 +111,7 @@ def test_shards_before_the_first_batch_are_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2])
-def test_the_origin_of_a_batch_is_the_numbers_of_its_rows(
-    layout: tuple[Source, dict[str, int]], share: float
-) -> None:
+def test_the_origin_of_a_batch_is_the_numbers_of_its_rows(layout: Layout, share: float) -> None:
     source, options = layout
     stream = shuffled(source, share=share, **options)
     for number in (0, 1):
@@ -137,9 +132,7 @@ def test_rows_that_are_no_longer_there_are_noticed() -> None:
     data = in_batches(table(), 100)
     stream = shuffled(open_source(data))
     data.append(data[0])
-    with pytest.raises(
-        ValueError, match="others in the place of the 1000 from row 0 of data on: do not"
-    ):
+    with pytest.raises(ValueError, match="in the place of the 1000 from row 0 of data on: do not"):
         list(stream.epoch(0))
     del data[5:]
     with pytest.raises(ValueError, match="the rows that it had before"):

@@ -191,17 +191,13 @@ def test_other_datasets_are_refused(tmp_path: Path) -> None:
         (None, TypeError, "or other batches, got None"),
         (pl.LazyFrame({"a": [1]}), TypeError, "polars LazyFrame, which has no rows yet: collect"),
         (iter(BATCHES), ValueError, "got list_iterator, which ends after one pass: pass a DataL"),
+        (BATCHES, ValueError, "y must be left out where data gives batches"),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_other_data_is_refused(data: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
-        open_source(data)
-
-
-def test_names_beside_batches_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"y must be left out where data gives batches .*got 'y'"):
-        open_source(BATCHES, y="y")
+        open_source(data, **({"y": "y"} if data is BATCHES else {}))
 
 
 def test_loaders_that_shuffle_are_refused() -> None:

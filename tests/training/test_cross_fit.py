@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import zoo
 from torch import Tensor
-from training_runs import same, stop_at, weights
+from training_runs import goes_on
 
-from pyro_gcm import GCM, FitSettings, fit
+from pyro_gcm import GCM, FitResult, FitSettings, fit
 from pyro_gcm.members import FittedMembers, out_of_fold
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.training.cross_fit import CrossFit, folds_of
@@ -20,9 +21,7 @@ QUICK: Any = {"progress": False, "device": "cpu", "seed": 3}
 
 
 def rows(count: int = 90) -> list[Tensor]:
-    g = torch.Generator().manual_seed(count)
-    x, r = torch.randn(count, 3, generator=g), torch.randn(count, 2, generator=g)
-    return [x, r, (x[:, 0] + r.sum(1) + torch.randn(count, generator=g) > 0).float()]
+    return [*zoo.rows(count=count).map(Tensor.float)[:3]]
 
 
 def few(columns: list[Tensor], count: int) -> list[Tensor]:
@@ -112,19 +111,14 @@ def test_weights_and_groups_are_those_of_the_rows_that_count() -> None:
 def test_an_interrupted_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
     columns, path = rows(60), tmp_path / "run"
 
-    def run(**more: Any) -> MemberGCM:
+    def run(**more: Any) -> tuple[MemberGCM, FitResult]:
         model = MemberGCM(3, 2, members=3, hidden=4, seed=3)
-        fit(model, *columns, **QUICK, **more)
-        return model
+        return model, fit(model, *columns, **QUICK, **more)
 
-    whole = run()
     steps: list[int] = []
     run(callback=steps.append)
     for at in (2, len(steps) - 2):  # in an epoch, and in the last ones on all rows
-        with pytest.raises(KeyboardInterrupt):
-            run(checkpoint=path, callback=stop_at(at))
-        assert same(weights(whole), weights(run(checkpoint=path)))
-        assert not path.exists()
+        goes_on(run, path, at)
 
 
 @pytest.mark.parametrize(

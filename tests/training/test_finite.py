@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import zoo
 from torch import Tensor, nn
 from training_runs import same, weights
 
@@ -17,9 +18,7 @@ from pyro_gcm.training import Diverged, gathered
 from pyro_gcm.training.checkpoint import Checkpoint
 from pyro_gcm.training.finite_steps import FiniteSteps, NotFinite
 
-G = torch.Generator().manual_seed(0)
-X, R = torch.randn(200, 3, generator=G), torch.randn(200, 2, generator=G)
-Y = (torch.rand(200, generator=G) < torch.sigmoid(R[:, 0])).float()
+X, R, Y = zoo.rows(count=200).map(torch.Tensor.float)[:3]
 #: Four batches an epoch.
 OPTIONS: Any = {"epochs": 3, "batch_size": 50, "progress": False}
 LAST = 12
@@ -96,10 +95,6 @@ def test_weights_are_looked_at_before_an_epoch_counts(step: int, tmp_path: Path)
     assert len(state["rows"]) == (step - 1) // 4
 
 
-def exploding(parameters: Any, lr: float) -> torch.optim.Optimizer:
-    return torch.optim.SGD(parameters, lr=lr)
-
-
 @pytest.mark.parametrize("schedule", ["cosine", "flat", None, "one cycle"])
 def test_a_run_that_diverged_goes_on_at_a_lower_rate(schedule: Any, tmp_path: Path) -> None:
     if schedule == "one cycle":
@@ -118,7 +113,6 @@ def test_a_run_that_diverged_goes_on_at_a_lower_rate(schedule: Any, tmp_path: Pa
         fit(model, X, R, Y, **gathered({**options, "learning_rate": 0.5, "callback": spoil}))
     with pytest.raises(ValueError, match=r"learning_rate is 0.5 there, 0.6 here"):
         fit(model, X, R, Y, **gathered({**options, "learning_rate": 0.6}))
-    rates: list[float] = []
     again = GCM(3, 2, hidden=4)
     result = fit(again, X, R, Y, **gathered({**options, "learning_rate": 0.25}))
     assert all(value.isfinite().all() for value in weights(again).values())

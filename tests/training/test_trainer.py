@@ -9,13 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyro_gcm.training import (
-    Trainer,
-    TrainingOptions,
-    batches,
-    rows_in_memory,
-    selected,
-)
+from pyro_gcm.training import Trainer, TrainingOptions, batches, rows_in_memory, selected
 from pyro_gcm.training.batches import RowsInMemory, checksum
 
 

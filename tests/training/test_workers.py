@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import zoo
 from torch import Tensor
 
 from pyro_gcm import GCM, fit
@@ -27,12 +28,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def table(rows: int = 66) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows (x, r, y) with a binary y."""
-    g = torch.Generator().manual_seed(0)
-    x, r = torch.randn(rows, 3, generator=g).double(), torch.rand(rows, 2, generator=g).double()
-    y = (x[:, 0] + r.sum(1) + 0.3 * torch.randn(rows, generator=g) > 1).double()
-    return x, r, y
+TABLE = zoo.rows(count=66)[:3]
 
 
 def members(dropout: float = 0.0) -> GCM:
@@ -53,7 +49,7 @@ def trained(model: GCM, **options: Any) -> tuple[Any, Tensor, dict[str, Tensor]]
 
     Trainer._step = noted  # type: ignore[method-assign]
     try:
-        rows = () if "data" in options else table()
+        rows = () if "data" in options else TABLE
         # One row is left for the last batch of an epoch, which is fewer than there are processes.
         options = {"epochs": 3, "batch_size": 13, "seed": 3, **options}
         result = fit(model, *rows, **gathered(options), device="cpu", progress=False)
@@ -102,7 +98,7 @@ def in_processes(size: int, folder: Path, work: Callable[..., Any], *args: Any) 
 WITHOUT_NOISE: dict[str, dict[str, Any]] = {
     "early stopping": {"validation": 0.2, "patience": 2},
     "Pyro's handlers": {"engine": "pyro", "epochs": 1},
-    "read in every epoch": {"data": [table()], "validation": 0.2},
+    "read in every epoch": {"data": [TABLE], "validation": 0.2},
     "weights": {"sample_weight": torch.arange(1.0, 67.0)},
 }
 
@@ -167,7 +163,7 @@ def test_losses_and_gradients_are_those_of_one_process_on_average(tmp_path: Path
 def _refusals() -> list[str]:
     """What is said of a second run, of other rows, of small batches, and of batch norm."""
     torch.distributed.init_process_group("gloo")
-    x, r, y = table()
+    x, r, y = TABLE
     other = x.clone()
     other[0] += torch.distributed.get_rank()
     normed = members()
@@ -237,4 +233,4 @@ def test_without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="there is no RANK, WORLD_SIZE, MASTER_ADDR in the env"):
         workers_of(True)
     with pytest.raises((TypeError, ValueError), match="distributed must be True or False"):
-        fit(GCM(3, 2).double(), *table(), settings=FitSettings(distributed="yes"))
+        fit(GCM(3, 2).double(), *TABLE, settings=FitSettings(distributed="yes"))

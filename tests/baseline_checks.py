@@ -1,19 +1,53 @@
-"""Data, weights and references that the tests of the baselines share."""
+"""All baselines, with data, weights and references for their tests."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm import baselines
 from pyro_gcm.baselines import Baseline
 
 Array = np.ndarray[Any, Any]
 Make = Callable[..., Baseline]
 
+STRICT: dict[str, Make] = {
+    "PosNN": baselines.PosNN,
+    "PosNN, released": partial(baselines.PosNN, form="released"),
+    "PosNN, canonical": partial(baselines.PosNN, form="canonical"),
+    "MM": baselines.MM,
+    "MM, canonical": partial(baselines.MM, form="canonical"),
+    "SMM": baselines.SMM,
+    "SMM, canonical": partial(baselines.SMM, form="canonical"),
+    "CMNN": baselines.CMNN,
+    "CMNN, released": partial(baselines.CMNN, form="released"),
+    "CMNN, type 1": partial(baselines.CMNN, form="type1"),
+    "CMNN, type 2": partial(baselines.CMNN, form="type2"),
+    "SMNN": baselines.SMNN,
+    "SMNN, released": partial(baselines.SMNN, form="released"),
+    "Lipschitz": baselines.LipschitzMonotone,
+    "Switch": baselines.SwitchMonotone,
+}
+OTHERS: dict[str, Make] = {
+    "MLP": baselines.MLP,
+    "Hint": baselines.Hint,
+    "Hint, comparable": partial(baselines.Hint, pairs="comparable"),
+    "PWL": baselines.PWL,
+}
+#: Networks of one hidden unit, for which splits of the units into groups are empty.
+NARROW: dict[str, Make] = {
+    "MLP, 1 unit": partial(baselines.MLP, hidden=1),
+    **{
+        f"CMNN {form}, 1 unit": partial(baselines.CMNN, form=form, hidden=1)
+        for form in ("paper", "released", "type1", "type2")
+    },
+}
+ALL = STRICT | OTHERS
 #: Numbers of covariates and of revenues in these tests.
 X_DIM, R_DIM = 3, 2
 _STEPS = torch.tensor([1e-9, 1e-4, 0.1, 3.0], dtype=torch.float64)

@@ -24,7 +24,7 @@ _ROWS = 100
 
 @dataclass(frozen=True)
 class Output:
-    """Where the parts of a result go.
+    """The streams and files that get the parts of a result.
 
     :param as_json: whether stdout gets one JSON document and nothing else.
     :param quiet: whether stderr gets warnings and errors alone.

@@ -32,7 +32,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 @dataclass(frozen=True)
 class Reading:
-    """How fields are read.
+    """The form of the fields of a file.
 
     :param missing: fields that are missing values, beside empty ones.
     :param decimal: the mark before the fraction of a number, "." or ",".

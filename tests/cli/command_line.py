@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 import json
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.feather as feather
 
 from pyro_gcm.cli import main
 
@@ -50,6 +53,17 @@ def exact(file: Any) -> pd.DataFrame:
             return column
 
     return text.apply(read)
+
+
+def written(table: pd.DataFrame, path: Path) -> Path:
+    """Write a table in the format that the name ends in."""
+    if path.suffix == ".csv":
+        table.to_csv(path, index=False)
+    elif path.suffix == ".parquet":
+        table.to_parquet(path)
+    else:
+        feather.write_feather(pa.Table.from_pandas(table, preserve_index=False), path)
+    return path
 
 
 def run(*arguments: object) -> Done:

@@ -14,9 +14,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.feather as feather
 import pytest
-from command_line import exact, run
+from command_line import exact, run, written
 from hypothesis import Phase
 from hypothesis import strategies as st
 
@@ -98,16 +97,6 @@ WRONGS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "text for numbers": lambda table: table.assign(amount="many"),
 }
 FILES = ("csv", "parquet", "arrow")
-
-
-def written(table: pd.DataFrame, path: Path) -> Path:
-    if path.suffix == ".csv":
-        table.to_csv(path, index=False)
-    elif path.suffix == ".parquet":
-        table.to_parquet(path)
-    else:
-        feather.write_feather(pa.Table.from_pandas(table, preserve_index=False), path)
-    return path
 
 
 def in_memory(table: pd.DataFrame) -> dict[str, Any]:

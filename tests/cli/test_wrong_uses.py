@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import run
+from command_line import QUICK, run
 from loan_table import table
+
+from pyro_gcm._utils.console import one_line
 
 FIT = "fit data.csv"  # and --out=new
 DEFAULT = f"{FIT} --target=default"
@@ -102,7 +104,36 @@ WRONG = {
     "report MODEL few.csv --out=report.html": "DATA few.csv: X must have at least 10 rows, got 5",
     f"audit {ASK} --r=debt": "--r is for other predictors, and ",
     "audit half.csv data.csv": "--r must name the columns in which half.csv should increase, as in",
-    "audit nowhere:predict data.csv --r=debt": "MODEL: No module named 'nowhere'",
+}
+
+HEADER = b"a,b,y\n"
+ROWS = b"1,2,0\n2,3,1\n" * 20
+#: A table that is not what it seems: its content, and the words of the error.
+FILES = {
+    "empty": (b"", "cannot be read: it is empty"),
+    "a_header_alone": (HEADER, "has no rows"),
+    "a_mark_of_UTF-8": (
+        b"\xef\xbb\xbfa;b\n1;2\n",
+        "must have columns separated by commas, got 'a;b'",
+    ),
+    "Latin_1": ("a,näme,y\n".encode("latin-1"), "text in UTF-8, and its byte 4 is not (0xe4)"),
+    "UTF-16": ("a,b,y\n".encode("utf-16"), "it must be text in UTF-8, and its byte 1 is not"),
+    # pandas would take the first column for the names of the rows, and shift all others.
+    "fields": (HEADER + b"1,2,0,9\n" * 20, "more fields than the header, which names 3 columns"),
+    "a_long_row": (HEADER + ROWS + b"1,2,3,4,0\n", "read: Expected 3 fields in line 42, saw 5"),
+    "an_open_quote": (HEADER + b'1,"2,0\n' + ROWS, "cannot be read: EOF inside string"),
+    "a_space": (b"a,b,y \n" + ROWS, "has no column 'y'; did you mean 'y '?"),
+    "decimal_commas": (
+        HEADER + b'"1,5",2,0\n"2,5",3,1\n' * 20,
+        "column 'a' has numbers, and fields that are not read as numbers, such as '1,5' in row 1",
+    ),
+    "one_outcome": (
+        HEADER + b"1,2,0\n2,3,0\n" * 20,
+        "--target 'y' must have two values, or numbers",
+    ),
+}
+WRONG |= {
+    f"fit wrong_{name}.csv --target=y --increasing=a": words for name, (_, words) in FILES.items()
 }
 
 
@@ -123,6 +154,8 @@ def files(folder: Path) -> None:
     os.mkfifo(folder / "pipe.csv")
     for name, text in {**TEXTS, "bad.parquet": "no table", "twice.csv": "a,b,a\n1,2,3\n"}.items():
         (folder / name).write_text(text)
+    for name, (content, _) in FILES.items():
+        (folder / f"wrong_{name}.csv").write_bytes(content)
 
 
 @pytest.mark.parametrize("command", WRONG)
@@ -190,3 +223,27 @@ def test_other_ends_have_codes_of_their_own(
     done = run("info", "model")
     assert done.code == code
     assert ("Traceback" in done.err) == (code == 3)
+
+
+def test_a_column_with_one_value_is_warned_of() -> None:
+    table()[["debt", "default"]].assign(flat=5.0).to_csv("flat.csv", index=False)
+    done = run("fit", "flat.csv", "--target=default", "--increasing=debt,flat", "--out=new", *QUICK)
+    assert done.code == 0
+    assert done.err == "pyro-gcm fit: warning: column 'flat' has the same value in all rows\n"
+
+
+def test_of_many_columns_the_first_are_shown_and_all_are_read() -> None:
+    data = table()[["debt", "default"]]
+    many = {f"x{at}": range(60) for at in range(200)}
+    pd.concat([data, pd.DataFrame(many)], axis=1).to_csv("wide.csv", index=False)
+    done = run("fit", "wide.csv", "--target=default", "--increasing=debt", "--out=new", *QUICK)
+    assert "│ x97 " in done.out
+    assert "│ x98 " not in done.out
+    assert "and 102 more" in done.out
+    assert len(run("info", "new", "--json").json["columns"]) == 201
+
+
+def test_an_error_of_the_system_has_no_number() -> None:
+    with pytest.raises(OSError, match="Errno") as caught:
+        Path("no such file").read_bytes()
+    assert one_line(caught.value) == "No such file or directory: 'no such file'"

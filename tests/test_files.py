@@ -50,9 +50,7 @@ def test_a_place_that_cannot_be_written_is_named(
     assert not list(tmp_path.rglob("*.partial"))
 
 
-def test_an_interruption_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "old"
     write_file(path, b"old")
     with monkeypatch.context() as patch:

@@ -37,9 +37,7 @@ def the_handler_stays() -> Iterator[None]:
     assert not interrupts._shield.waiting
 
 
-def test_an_interrupt_waits_for_a_point_the_end_or_another_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_interrupt_waits_for_a_point_an_end_or_another(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[int] = []
     with pytest.raises(KeyboardInterrupt), shielded(), shielded():  # noqa: PT012
         ctrl_c()

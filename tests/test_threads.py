@@ -147,9 +147,7 @@ def together(tasks: list[Callable[[], Any]], threads: int) -> list[Any]:
 
 @pytest.mark.long(keep=1)
 @pytest.mark.parametrize("order", range(4))
-def test_fits_in_threads_give_the_numbers_that_they_give_alone(
-    order: int, globals_stay: None
-) -> None:
+def test_fits_in_threads_give_the_numbers_of_fits_alone(order: int, globals_stay: None) -> None:
     alone = {name: run() for name, run in FITS.items()}
     names = random.Random(order).sample(list(FITS), len(FITS))
     for name, found in zip(names, together([FITS[name] for name in names], 4), strict=True):

@@ -207,9 +207,7 @@ class ThreeClasses(Booster):
         ((Model(), "predict"), ValueError, "adapter must be one of"),
     ],
 )
-def test_invalid_predictors_are_refused(
-    predictor: Any, error: type[Exception], message: str
-) -> None:
+def test_wrong_predictors_are_refused(predictor: Any, error: type[Exception], message: str) -> None:
     predictor, adapter = predictor if isinstance(predictor, tuple) else (predictor, "auto")
     with pytest.raises(error, match=message):
         audit_monotonicity(predictor, X, R, adapter=adapter, pairs=3000, progress=False)

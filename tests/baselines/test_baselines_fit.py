@@ -62,9 +62,7 @@ def test_units_are_learned_from_the_training_part_or_not_at_all() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"validation": 0.3}], ids=["all rows", "validation"])
-def test_resumed_run_gives_the_numbers_of_an_uninterrupted_one(
-    options: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_resumed_run_gives_the_same_numbers(options: dict[str, Any], tmp_path: Path) -> None:
     def run(**more: Any) -> tuple[Baseline, Any]:
         model = made(MLP)
         return model, fit(model, *rows(200), epochs=5, **QUICK, **options, **more)
@@ -131,9 +129,7 @@ def test_continuous_and_quantile_predictions_are_in_units_of_y(response: str) ->
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_invalid_arguments_are_refused_before_training_starts(
-    change: dict[str, Any], message: str
-) -> None:
+def test_wrong_arguments_are_refused_before_training(change: dict[str, Any], message: str) -> None:
     """Rows that cannot be used are in `tests/arguments`."""
     model = made(MLP)
     before = weights(model)

@@ -84,9 +84,7 @@ TWO_STREAMS: dict[str, tuple[Make, Map]] = {
 
 
 @pytest.mark.parametrize(("make", "of", "first", "last"), ONE_STREAM.values(), ids=ONE_STREAM)
-def test_one_stream_reads_all_inputs_in_its_first_layer(
-    make: Make, of: Map, first: Map, last: Map
-) -> None:
+def test_one_stream_is_its_layers(make: Make, of: Map, first: Map, last: Map) -> None:
     model = made(make)
     body = getattr(model, "network", model)
     assert_score_is(model, lambda x, r: one_stream(body, x, r, of, first, last)[:, 0])
@@ -110,9 +108,7 @@ def leaky(v: Array) -> Array:
     ],
     ids=["canonical", "released"],
 )
-def test_smnn_is_the_published_formula(
-    form: str, layers: int, bounded: Map, of_e: Map, of_x: Map
-) -> None:
+def test_smnn_is_its_formula(form: str, layers: int, bounded: Map, of_e: Map, of_x: Map) -> None:
     # These weights use all three pieces of R.
     model = with_normal_weights(SMNN, 0.7, hidden=4, layers=layers, form=form)
     p = arrays(model)

@@ -39,9 +39,7 @@ def seen(monkeypatch):
 @pytest.mark.parametrize("role", ["revenue", "covariate"])
 @pytest.mark.parametrize("response", ["binary", "continuous"])
 @pytest.mark.parametrize("library", TREES)
-def test_a_training_row_is_scored_by_the_booster_that_has_not_seen_it(
-    library, response, role, seen
-):
+def test_a_training_row_is_scored_by_a_booster_that_has_not_seen_it(library, response, role, seen):
     x, r, y = rows(response=response)
     x[:, 0] = torch.arange(600)
     score = score_of(role, library, response)

@@ -51,9 +51,7 @@ SECOND: dict[str, tuple[pd.DataFrame, str]] = {
 
 
 @pytest.mark.parametrize(("second", "wanted"), SECOND.values(), ids=SECOND)
-def test_a_file_of_several_is_named_with_the_column(
-    second: pd.DataFrame, wanted: str, tmp_path: Path
-) -> None:
+def test_one_of_many_files_is_named(second: pd.DataFrame, wanted: str, tmp_path: Path) -> None:
     for name, frame in {"a": rows(), "b": second, "c": rows()}.items():
         table = pa.Table.from_pandas(frame, preserve_index=False)
         pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=5)

@@ -50,7 +50,7 @@ def table(count: int = 40) -> pd.DataFrame:
         (["12:30", "1:15"], "has dates or times"),
     ],
 )
-def test_numbers_and_dates_in_other_forms_are_no_categories(
+def test_numbers_in_other_forms_are_no_categories(
     fields: list[str], message: str, fit: Any
 ) -> None:
     data = table().assign(debt=np.resize(np.array(fields, dtype=object), 40), years=1.0)
@@ -133,7 +133,7 @@ def test_what_stands_around_the_table_is_no_input(text: str, said: str, fit: Any
         (table(), "--thousands=.", "--thousands and --decimal must differ, and both are '.'"),
     ],
 )
-def test_what_is_no_table_and_other_marks_are_refused(
+def test_no_tables_and_wrong_marks_are_told(
     data: Any, options: str, message: str, fit: Any
 ) -> None:
     assert message in fit(data, LATE, *options.split(), code=2).err

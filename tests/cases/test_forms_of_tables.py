@@ -168,9 +168,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("message", WRONG)
-def test_a_bad_cell_is_named_with_its_value_row_and_column(
-    message: str, model: GCMClassifier
-) -> None:
+def test_a_bad_cell_is_named_with_its_row_and_column(message: str, model: GCMClassifier) -> None:
     columns = {name: column.tolist() for name, column in rows()[0].items()} | WRONG[message]
     with pytest.raises((TypeError, ValueError), match=re.escape(message)):
         model.predict(columns)

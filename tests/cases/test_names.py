@@ -169,16 +169,12 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
     ],
     ids=lambda command: f"{command[0]} {command[-1][:9]}",
 )
-def test_every_command_takes_them_on_any_console(
-    command: list[str], place: Path, shown: Shown
-) -> None:
+def test_every_command_takes_them_anywhere(command: list[str], place: Path, shown: Shown) -> None:
     shown("cp1252", command[0], place / "model", place / "data.csv", *command[1:])
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii", "cp437", "utf-8"])
-def test_a_console_shows_escapes_for_what_it_lacks(
-    encoding: str, place: Path, shown: Shown
-) -> None:
+def test_consoles_show_escapes_for_what_they_lack(encoding: str, place: Path, shown: Shown) -> None:
     out, _ = shown(encoding, "info", place / "model")
     assert ("債務" if encoding == "utf-8" else "\\u50b5\\u52d9") in out
     out, err = shown(encoding, "predict", place / "model", place / "data.csv")

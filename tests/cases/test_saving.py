@@ -73,7 +73,7 @@ def test_a_folder_that_cannot_be_renamed_is_written_inside(
     assert len(os.listdir(folder)) == 3
 
 
-def test_the_working_folder_stays_the_working_folder(
+def test_the_working_folder_stays_where_it_is(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)

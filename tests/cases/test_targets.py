@@ -202,9 +202,7 @@ def test_a_column_that_has_no_value_gets_a_warning_and_a_model(fit: Any) -> None
 
 @pytest.mark.parametrize("value", [0.0, -1.0])
 @pytest.mark.parametrize("share", [[], ["--test-share=0.5"], ["--test-share=0.5", "--seed=5"]])
-def test_a_wrong_time_is_named_by_its_row_in_the_file(
-    value: float, share: list[str], fit: Any
-) -> None:
+def test_a_wrong_time_is_named_by_its_row(value: float, share: list[str], fit: Any) -> None:
     table = X.assign(time=TIME, event=1)
     table.loc[40, "time"] = value
     said = fit(table, "--target=time", "--event=event", "--quiet", *share, code=2).err

@@ -98,9 +98,7 @@ def test_results_are_where_the_input_is_and_as_on_the_cpu(
 
 
 @pytest.mark.parametrize("kind", ["plain", "alternatives", "constant p0", "joint", "implicit"])
-def test_the_distribution_of_costs_stays_on_the_device(
-    kind: str, put: Put, device: torch.device
-) -> None:
+def test_a_distribution_of_costs_stays_there(kind: str, put: Put, device: torch.device) -> None:
     x = few_rows(kind).x
     model, on_cpu = on(kind, device), on(kind)
     costs, wanted = model.cost(put(x)), on_cpu.cost(x)
@@ -118,9 +116,7 @@ def test_the_distribution_of_costs_stays_on_the_device(
 
 
 @pytest.mark.parametrize("kind", ["implicit", "implicit, paper"])
-def test_the_distribution_of_the_kernel_stays_on_the_device(
-    kind: str, put: Put, device: torch.device
-) -> None:
+def test_a_distribution_of_kernels_stays_there(kind: str, put: Put, device: torch.device) -> None:
     rows = few_rows(kind)
     kernel = on(kind, device).kernel(put(rows.x), put(rows.r))
     wanted = on(kind).kernel(rows.x, rows.r)
@@ -130,9 +126,7 @@ def test_the_distribution_of_the_kernel_stays_on_the_device(
 
 
 @pytest.mark.parametrize("kind", ["joint", "implicit, joint"])
-def test_simulation_without_inputs_is_on_the_device_of_the_model(
-    kind: str, device: torch.device
-) -> None:
+def test_simulation_without_inputs_is_where_the_model_is(kind: str, device: torch.device) -> None:
     drawn = on(kind, device).simulate(3)
     wanted = on(kind).simulate(3)
     assert {value.device for value in drawn.values()} == {device}

@@ -58,9 +58,7 @@ def test_the_gradient_search_of_the_audit_runs_on_the_device(device: torch.devic
 @pytest.mark.parametrize(
     "kind", ["continuous", "categorical prior", "joint", "costs seen", "implicit, one kernel"]
 )
-def test_importance_diagnostics_are_those_of_the_cpu(
-    kind: str, put: Put, device: torch.device
-) -> None:
+def test_importance_is_that_of_the_cpu(kind: str, put: Put, device: torch.device) -> None:
     model, rows = on(kind, device), few_rows(kind).map(put)
     for ours, theirs in zip(_diagnosed(model, rows), _diagnosed_on_cpu(kind), strict=True):
         if device.type == "cuda":
@@ -71,9 +69,7 @@ def test_importance_diagnostics_are_those_of_the_cpu(
 
 @pytest.mark.long(keep=3)
 @pytest.mark.parametrize("kind", ["alternatives", "implicit"])
-def test_simulation_based_calibration_is_that_of_the_cpu(
-    kind: str, put: Put, device: torch.device
-) -> None:
+def test_calibration_is_that_of_the_cpu(kind: str, put: Put, device: torch.device) -> None:
     rows = few_rows(kind, 12)
     r = None if kind == "implicit" else rows.r
     ours, theirs = (
@@ -125,9 +121,7 @@ def _density(model: Any, x: Any, r: Any, grid: Any, draws: Any) -> Any:
     [(_curves, "continuous"), (_density, "constant p0")],
     ids=["curves", "density"],
 )
-def test_figures_of_a_model_are_those_of_the_cpu(
-    plot: Any, kind: str, put: Put, device: torch.device
-) -> None:
+def test_figures_are_those_of_the_cpu(plot: Any, kind: str, put: Put, device: torch.device) -> None:
     (x, r), on_cpu = few_rows(kind, 12)[:2], on(kind)
     given = x[0], r[0], torch.linspace(0.2, 0.8, 3), on_cpu.cost(x[:1]).sample((9,))
     ours, theirs = plot(on(kind, device), *map(put, given)), plot(on_cpu, *given)

@@ -26,9 +26,7 @@ TRAINING: dict[str, Any] = {"epochs": 1, "num_particles": 2, "progress": False}
 
 @pytest.mark.long(keep=16)
 @pytest.mark.parametrize("kind", KINDS)
-def test_fit_moves_the_model_and_trains_it_as_on_the_cpu(
-    kind: str, put: Put, device: torch.device
-) -> None:
+def test_fit_moves_and_trains_as_on_the_cpu(kind: str, put: Put, device: torch.device) -> None:
     same(fitted(kind, device, put), on(kind), device)
 
 
@@ -54,9 +52,7 @@ def same(model: Any, on_cpu: Any, device: torch.device) -> None:
             torch.testing.assert_close(value.cpu(), wanted[name], rtol=1e-4, atol=1e-6)
 
 
-def test_a_run_on_the_device_goes_on_from_its_checkpoint(
-    tmp_path: Path, device: torch.device
-) -> None:
+def test_a_run_there_goes_on_from_its_checkpoint(tmp_path: Path, device: torch.device) -> None:
     options = {**TRAINING, "epochs": 3, "validation": 0.25, "device": device}
     options["settings"] = FitSettings(patience=3)
 
@@ -69,9 +65,7 @@ def test_a_run_on_the_device_goes_on_from_its_checkpoint(
     goes_on(run, tmp_path / "run.pt", 2)
 
 
-def test_a_model_on_the_device_is_trained_further_there_and_on_the_cpu(
-    device: torch.device,
-) -> None:
+def test_a_model_there_is_trained_further_there_and_on_the_cpu(device: torch.device) -> None:
     model = untrained("implicit, one kernel").to(device)
     for place in (device, torch.device("cpu"), device):
         fit(model, *ROWS, device=place, **TRAINING)
@@ -95,9 +89,7 @@ def test_learn_units_takes_rows_from_either_device(kind: str, device: torch.devi
     "elbo", [Trace_ELBO, TraceMeanField_ELBO, functools.partial(RenyiELBO, num_particles=2)]
 )
 @pytest.mark.parametrize("kind", ["plain", "implicit"])
-def test_svi_and_predictive_run_on_the_device(
-    kind: str, elbo: Callable[[], Any], device: torch.device
-) -> None:
+def test_svi_and_predictive_run(kind: str, elbo: Callable[[], Any], device: torch.device) -> None:
     model = untrained(kind).to(device)
     columns = tuple(column.to(device) for column in ROWS)
     model.learn_units(*columns)
@@ -127,9 +119,7 @@ def test_groups_and_weights_with_priors_are_learned_on_the_device(device: torch.
 
 @pytest.mark.parametrize("view", ["model", "conditional", "guide"])
 @pytest.mark.parametrize("kind", ["plain", "quantile", "constant p0", "implicit, joint"])
-def test_a_model_on_the_device_is_drawn_as_on_the_cpu(
-    kind: str, view: str, device: torch.device
-) -> None:
+def test_a_model_there_is_drawn_as_on_the_cpu(kind: str, view: str, device: torch.device) -> None:
     graphs = [render_model(on(kind, place), view=view) for place in ("cpu", device)]
     assert str(graphs[0]) == str(graphs[1])
 

@@ -219,9 +219,7 @@ def test_source_is_written_without_dot(name: str, tmp_path: Path) -> None:
     assert (tmp_path / name).read_text(encoding="utf-8") == source
 
 
-def test_an_image_is_what_dot_makes_of_the_source(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_image_is_what_dot_makes_of_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     dot = tmp_path / "dot"
     dot.write_text('#!/bin/sh\necho "$@"; cat\n')
     dot.chmod(dot.stat().st_mode | stat.S_IXUSR)

@@ -67,9 +67,7 @@ def binary(**options: Any) -> GCM:
     [({}, ["c[0]"]), ({"alternatives": 2, "costs": 1, "p0": "constant"}, ["c[0,0]", "c[1,0]"])],
     ids=["plain", "alternatives with infinite costs"],
 )
-def test_rejection_passes_with_ties_among_its_ranks(
-    options: dict[str, Any], costs: list[str]
-) -> None:
+def test_rejection_passes_with_ties_of_ranks(options: dict[str, Any], costs: list[str]) -> None:
     model = binary(**options)
     sampler = partial(rejection, model)
     result = calibration(model, 500, sampler=sampler, num_draws=19)
@@ -174,9 +172,7 @@ def test_p_values_are_those_of_the_chi_square_test(bins: int | None) -> None:
 @pytest.mark.parametrize(
     ("count", "num_draws", "bins"), [(1000, 99, 20), (70, 99, 10), (60, 99, 10), (1000, 63, 16)]
 )
-def test_default_bins_expect_at_least_five_simulations(
-    count: int, num_draws: int, bins: int
-) -> None:
+def test_default_bins_expect_five_simulations(count: int, num_draws: int, bins: int) -> None:
     ranks = pd.DataFrame({"z": np.random.default_rng(1).integers(0, num_draws + 1, count)})
     result = SBCResult(ranks, num_draws)
     assert result.p_values()["z"] == result.p_values(bins)["z"]

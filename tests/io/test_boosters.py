@@ -18,9 +18,7 @@ SUFFIXES = {"lightgbm": "txt", "xgboost": "json", "catboost": "cbm"}
 @pytest.mark.parametrize("role", ["revenue", "covariate"])
 @pytest.mark.parametrize("response", ["binary", "continuous"])
 @pytest.mark.parametrize("library", SUFFIXES)
-def test_trees_come_back_to_the_last_bit(
-    library: str, response: str, role: str, tmp_path: Path
-) -> None:
+def test_trees_come_back_exactly(library: str, response: str, role: str, tmp_path: Path) -> None:
     model, (x, r, _) = boosted(role, response, library, epochs=0), rows(100, seed=1)
     pyro_gcm.save(model, tmp_path / "first")
     once = pyro_gcm.load(tmp_path / "first")

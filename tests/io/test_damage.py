@@ -48,7 +48,7 @@ KEPT = ("0.1.0 classifier", "0.1.0 gcm", "0.2.0 classifier", "0.2.0 gcm", "0.2.0
 
 @pytest.mark.long(keep=KEPT)
 @pytest.mark.parametrize("source", FOLDERS, ids=lambda path: f"{path.parent.name} {path.name}")
-def test_no_damaged_missing_or_added_file_is_silent(
+def test_no_damaged_or_added_file_is_silent(
     source: Path, tmp_path: Path, executed: list[str]
 ) -> None:
     folder = Path(shutil.copytree(source, tmp_path / "saved"))

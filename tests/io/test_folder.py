@@ -123,9 +123,7 @@ def test_an_interruption_leaves_the_old_folder_whole_or_the_new_one(
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked to be killed")
 @pytest.mark.parametrize("step", [0, 4, 6, *range(8, 24)])
 @pytest.mark.filterwarnings("ignore:.*fork")
-def test_a_save_that_is_killed_can_be_read_and_leaves_nothing_to_the_next(
-    step: int, saved: Path
-) -> None:
+def test_a_save_that_is_killed_can_be_read_and_leaves_nothing(step: int, saved: Path) -> None:
     files = read_folder(saved)
     new = {**{name: raw + b"new" for name, raw in files.items()}, "third": b"new"}
     process = os.fork()

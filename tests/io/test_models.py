@@ -65,9 +65,7 @@ def test_how_it_was_trained_is_kept(tmp_path: Path) -> None:
     assert GCM(1, 1).training_summary is None
 
 
-def test_names_frozen_parameters_shared_modules_and_that_it_is_not_fitted_are_kept(
-    tmp_path: Path,
-) -> None:
+def test_names_frozen_parameters_shared_modules_and_no_fit_are_kept(tmp_path: Path) -> None:
     net = Conditional(dist.Normal, 2, (4,))
     model = GCM(2, 1, name="bids", prior=net, guide=AmortizedGuide(net))
     model.z_prior.requires_grad_(False)
@@ -83,9 +81,7 @@ def test_names_frozen_parameters_shared_modules_and_that_it_is_not_fitted_are_ke
 
 @pytest.mark.parametrize("default", [torch.float32, torch.float64])
 @pytest.mark.parametrize("how", ["float", "double", "mixed", "built as float64"])
-def test_types_are_kept_whatever_the_default_is(
-    how: str, default: torch.dtype, tmp_path: Path
-) -> None:
+def test_types_are_kept_with_any_default(how: str, default: torch.dtype, tmp_path: Path) -> None:
     kind = "sigmoid and laplace costs" if how == "built as float64" else "plain"
     model, rows = model_and_rows(kind)
     if how == "double":
@@ -196,9 +192,7 @@ def test_a_factory_serves_a_part_inside_another(tmp_path: Path) -> None:
     assert equal(model.state_dict(), loaded.state_dict())
 
 
-def test_an_own_cost_family_is_found_by_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_own_family_is_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for store in ("_FAMILIES", "_NAMES"):
         monkeypatch.setattr(families, store, dict(getattr(families, store)))
 

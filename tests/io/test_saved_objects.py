@@ -81,9 +81,7 @@ def test_data_and_parts_come_back(tmp_path: Path) -> None:
         ({}, {"card.json": b""}, "card.json"),
     ],
 )
-def test_what_cannot_be_saved_is_refused_by_name(
-    data: Any, parts: Any, wanted: str, tmp_path: Path
-) -> None:
+def test_others_are_refused_by_name(data: Any, parts: Any, wanted: str, tmp_path: Path) -> None:
     register("tests.Scaled")(Scaled)
     with pytest.raises((TypeError, ValueError), match=wanted):
         pyro_gcm.save(Scaled(data, parts), tmp_path / "saved")

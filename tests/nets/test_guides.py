@@ -39,9 +39,7 @@ def test_amortized_guide_reads_x_and_neither_r_nor_y() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.float64, torch.bool], ids=str)
-def test_posterior_guide_reads_x_r_and_y_in_this_order_and_the_dtype_of_x(
-    dtype: torch.dtype,
-) -> None:
+def test_posterior_guide_reads_x_r_and_y_in_order_and_the_dtype_of_x(dtype: torch.dtype) -> None:
     spy = Spy()
     x, r, y = torch.randn(5, 2), torch.randn(5, 4), torch.arange(5).to(dtype)
     assert PosteriorGuide(spy)(x, r, y) == "q"

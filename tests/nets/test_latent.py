@@ -61,9 +61,7 @@ def test_shapes_are_those_of_the_context_and_of_z(
 
 
 @networks
-def test_distributions_are_expanded_and_masked_and_networks_copied_and_moved(
-    network: Network,
-) -> None:
+def test_distributions_are_expanded_and_masked_networks_copied_and_moved(network: Network) -> None:
     d = network(3, 4)(torch.randn(7, 3))
     wide = d.expand((5, 7))
     assert type(wide) is type(d)
@@ -87,9 +85,7 @@ def test_distributions_are_expanded_and_masked_and_networks_copied_and_moved(
 @pytest.mark.long(keep=2)
 @continuous
 @pytest.mark.parametrize("dim", [1, 3])
-def test_vectorised_particles_train_every_parameter_with_finite_gradients(
-    dim: int, network: Network
-) -> None:
+def test_vectorised_particles_train_every_parameter_finitely(dim: int, network: Network) -> None:
     net = network(3, dim)
     context, target = torch.randn(7, 3), torch.randn(7, dim)
 

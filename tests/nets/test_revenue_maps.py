@@ -52,9 +52,7 @@ def test_positive_linear_weights_are_the_papers_and_start_around_one_over_m() ->
 
 
 @pytest.mark.parametrize("quantile_level", [1e-12, 0.01, 0.5, 0.9, 0.999999], ids="{:g}".format)
-def test_probit_is_the_increasing_normal_quantile_and_infinite_at_both_ends(
-    quantile_level: float,
-) -> None:
+def test_probit_is_the_normal_quantile_and_infinite_at_both_ends(quantile_level: float) -> None:
     r = torch.tensor([quantile_level], dtype=torch.float64)
     with mpmath.workdps(40):
         exact = mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf(quantile_level) - 1)
@@ -114,9 +112,7 @@ def test_float32_map_does_not_decrease_between_neighbouring_floats(
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
 @pytest.mark.parametrize("name", BIJECTIONS | ACCEPTED)
-def test_bijection_is_the_increasing_transform_of_each_revenue(
-    name: str, dtype: torch.dtype
-) -> None:
+def test_bijection_is_the_rising_transform_of_each_revenue(name: str, dtype: torch.dtype) -> None:
     transform = (BIJECTIONS | ACCEPTED)[name]
     r = torch.rand(7, 2, dtype=dtype)
     mapped = Bijection(transform)(r)

@@ -19,9 +19,7 @@ from pyro_gcm.plots import plot_cost_density, plot_cost_pairs
 @pytest.mark.long(keep=6)
 @of_two_costs
 @pytest.mark.parametrize("cost", [0, 1])
-def test_shaded_mass_is_the_probability_of_a_cost_below_the_revenue(
-    cost: int, options: dict[str, Any]
-) -> None:
+def test_shaded_mass_is_that_of_costs_below_the_revenue(cost: int, options: dict[str, Any]) -> None:
     model = trained(**options)
     ax = plot_cost_density(model, X[0], [MIDDLE], cost=cost)
     if "revenue_map" not in options:  # one number is the revenue of the shown cost
@@ -38,9 +36,7 @@ def test_shaded_mass_is_the_probability_of_a_cost_below_the_revenue(
 
 
 @of_two_costs
-def test_area_under_the_density_is_the_probability_of_a_finite_cost(
-    options: dict[str, Any],
-) -> None:
+def test_the_area_of_a_density_is_the_probability_of_a_finite_cost(options: dict[str, Any]) -> None:
     model = trained(**options)
     ax = plot_cost_density(model, X[:1])
     infinite = 1.0 - at(model, [1e9, 1e9])

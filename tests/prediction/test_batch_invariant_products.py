@@ -12,9 +12,7 @@ from pyro_gcm.prediction.base_samples import BLOCK_ROWS, BatchInvariantProducts
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
 @pytest.mark.parametrize("columns", [1, 3, 5, 6, 9, 14, 33])
 @pytest.mark.parametrize("width", [4, 16])
-def test_a_row_has_the_same_bits_in_every_place(
-    columns: int, width: int, dtype: torch.dtype
-) -> None:
+def test_a_row_has_the_same_bits_anywhere(columns: int, width: int, dtype: torch.dtype) -> None:
     layer = torch.nn.Linear(columns, width).to(dtype)
     rows = torch.randn(64, columns, dtype=dtype)
     with BatchInvariantProducts():

@@ -111,9 +111,7 @@ def test_effective_sample_size_is_that_of_kish() -> None:
         (torch.tensor([[0.0, math.inf]]).expand(30, 2), "30 NaN or .inf entries, .* in datum 1"),
     ],
 )
-def test_what_are_no_weights_is_refused(
-    function: object, log_weights: Tensor, message: str
-) -> None:
+def test_what_is_no_weight_is_refused(function: object, log_weights: Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         function(log_weights)  # type: ignore[operator]
     few = torch.arange(30.0)[:, None].log()

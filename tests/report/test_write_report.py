@@ -105,9 +105,7 @@ def test_sections_without_a_meaning_are_left_out_with_a_sentence(tmp_path: Path)
 
 
 @pytest.mark.long(keep=0)
-def test_a_failed_audit_is_told_with_its_worst_pair(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_audit_has_its_worst_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = table("regressor")
     model = fitted("regressor", X, y, {"debt": 1})
     right = type(model).predict

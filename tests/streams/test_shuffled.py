@@ -75,9 +75,7 @@ def test_orders_differ_by_epoch_and_seed_and_by_nothing_else(layout: Layout) -> 
 
 @pytest.mark.long(keep=2)
 @pytest.mark.parametrize("share", [0.0, 0.2])
-def test_an_epoch_goes_on_at_each_batch_as_if_it_had_not_ended(
-    layout: Layout, share: float
-) -> None:
+def test_an_epoch_goes_on_at_each_batch_as_if_it_never_ended(layout: Layout, share: float) -> None:
     source, options = layout
     stream = shuffled(source, share=share, **options)
     whole = list(stream.epoch(2))

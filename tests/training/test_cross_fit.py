@@ -130,9 +130,7 @@ def test_an_interrupted_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
         (lambda: MemberGCM(3, 2, members=2), {}, "left_out must be below the 2 members, got 2"),
     ],
 )
-def test_rows_are_left_out_where_members_can_leave_them_out(
-    make: Any, options: Any, message: str
-) -> None:
+def test_rows_are_left_out_where_members_can(make: Any, options: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         fit(make(), *rows(), settings=FitSettings(left_out=2), **options, **QUICK)
 

@@ -135,9 +135,7 @@ def test_an_epoch_that_failed_starts_again_with_a_lower_rate(tmp_path: Path) -> 
     assert same(weights(again), weights(unbroken))
 
 
-def test_validation_rows_without_a_finite_loss_are_an_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_validation_without_a_finite_loss_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     from pyro_gcm.baselines.fit import _BaselineTrainer
 
     for value in (math.nan, math.inf):

@@ -131,9 +131,7 @@ def margins_alone(event: OrderEvent, outcome: float, count: int) -> Tensor:
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_wrong_samplers_do_not_agree_with_rejection_sampling(
-    sampler: Callable[[OrderEvent, float, int], Tensor],
-    outcome: float,
-    shape: tuple[int, ...],
+    sampler: Callable[[OrderEvent, float, int], Tensor], outcome: float, shape: tuple[int, ...]
 ) -> None:
     event = fair_event(shape)
     draws, r = sampler(event, outcome, DRAWS), event.revenue

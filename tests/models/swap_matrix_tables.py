@@ -8,17 +8,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 
-from swap_matrix import (
-    BY_CONSTRUCTOR,
-    BY_FIT,
-    KERNEL,
-    REASONS,
-    ROWS,
-    TABLES,
-    TRAINS,
-    Row,
-    expected,
-)
+from swap_matrix import BY_CONSTRUCTOR, BY_FIT, KERNEL, REASONS, ROWS, TABLES, TRAINS, Row, expected
 
 COUNT, STEPS, NUM_PARTICLES = 48, 3, 4
 #: Estimates of the loss of every row that are averaged, before and after training.

@@ -11,13 +11,7 @@ import zoo
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM, fit
-from pyro_gcm.nets import (
-    Conditional,
-    PiecewiseLinear,
-    PositiveLinear,
-    PosteriorGuide,
-    Probit,
-)
+from pyro_gcm.nets import Conditional, PiecewiseLinear, PositiveLinear, PosteriorGuide, Probit
 from pyro_gcm.responses import Binary
 
 

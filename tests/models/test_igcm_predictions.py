@@ -10,17 +10,7 @@ import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
-from igcm_toys import (
-    KERNELS,
-    OBJECTIVES,
-    drawn,
-    dtypes,
-    kernels,
-    responses,
-    sites,
-    some,
-    trained,
-)
+from igcm_toys import KERNELS, OBJECTIVES, drawn, dtypes, kernels, responses, sites, some, trained
 from torch import Tensor
 
 from pyro_gcm.inference import conditional

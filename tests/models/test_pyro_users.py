@@ -18,13 +18,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, hessian, vmap
 
 from pyro_gcm import GCM, IGCM, load, save
-from pyro_gcm.inference import (
-    ImportanceWeightedELBO,
-    PooledELBO,
-    collapse,
-    conditional,
-    uncollapse,
-)
+from pyro_gcm.inference import ImportanceWeightedELBO, PooledELBO, collapse, conditional, uncollapse
 from pyro_gcm.models import MemberGCM
 
 TWELVE = zoo.rows(count=12)

@@ -10,8 +10,10 @@ import pyro.distributions as dist
 import pytest
 import torch
 from order_event_cases import (
+    DIFFERENT,
     LOGITS,
     SHAPES,
+    agreement,
     atoms,
     dtypes,
     fair_event,
@@ -19,8 +21,8 @@ from order_event_cases import (
     independent,
     outcomes,
     random_parameters,
+    shuffled,
 )
-from samplers import DIFFERENT, agreement, shuffled
 from scipy import stats
 from torch import Tensor
 

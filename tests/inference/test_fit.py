@@ -12,7 +12,7 @@ import pytest
 import torch
 import zoo
 from torch import Tensor, nn
-from toy_rows import QUICK, Rows
+from training_cases import QUICK, Rows
 from training_runs import same, weights
 
 from pyro_gcm import GCM, fit

@@ -1,4 +1,4 @@
-"""Order events to try, hard and fair, and how their errors are measured."""
+"""Order events to try, how their errors are measured, and whether two samplers agree."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 import torch
 from mpmath import mpf
 from mpmath_reference import event_log_probs, standardized, worst_error
+from scipy.stats import ks_2samp
 from torch import Tensor
 
 from pyro_gcm.distributions import InfiniteCost, OrderEvent, ThresholdNormal
@@ -159,3 +160,33 @@ def threshold_response(
     event = fair_event(shape, family, batch_shape, dtype, infinite)
     scales = 0.5 + torch.rand(2, *batch_shape, dtype=dtype)
     return ThresholdNormal(event, torch.randn(batch_shape, dtype=dtype), *scales)
+
+
+#: The p-value, corrected for the number of comparisons, below which two samplers differ.
+DIFFERENT = 1e-4
+
+
+def agreement(draws: Tensor, others: Tensor) -> float:
+    """Corrected p-value for draws [S, ...] and [T, ...] being of one distribution.
+
+    Beside the coordinates, their sum, smallest and largest are compared: samplers with the right
+    margins and a wrong dependence differ there (most of all if the draws are distances to the
+    revenue, whose signs make the event).
+    """
+    p_values = [
+        ks_2samp(a.numpy(), b.numpy(), method="asymp").pvalue
+        for a, b in zip(_features(draws), _features(others), strict=True)
+    ]
+    return min(1.0, min(p_values) * len(p_values))
+
+
+def _features(draws: Tensor) -> list[Tensor]:
+    flat = draws.flatten(1)
+    return [*flat.T, flat.sum(1), flat.amin(1), flat.amax(1)]
+
+
+def shuffled(draws: Tensor) -> Tensor:
+    """The draws with every coordinate permuted by itself: right margins, no dependence."""
+    flat = draws.flatten(1)
+    mixed = [column[torch.randperm(len(column))] for column in flat.T]
+    return torch.stack(mixed, 1).reshape(draws.shape)

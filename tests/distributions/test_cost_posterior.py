@@ -10,8 +10,10 @@ import pyro.distributions as dist
 import pytest
 import torch
 from order_event_cases import (
+    DIFFERENT,
     LOGITS,
     SHAPES,
+    agreement,
     atoms,
     dtypes,
     fair_event,
@@ -19,8 +21,8 @@ from order_event_cases import (
     independent,
     outcomes,
     random_parameters,
+    shuffled,
 )
-from samplers import DIFFERENT, agreement, shuffled
 from scipy import stats
 from torch import Tensor
 
@@ -131,9 +133,7 @@ def margins_alone(event: OrderEvent, outcome: float, count: int) -> Tensor:
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_wrong_samplers_do_not_agree_with_rejection_sampling(
-    sampler: Callable[[OrderEvent, float, int], Tensor],
-    outcome: float,
-    shape: tuple[int, ...],
+    sampler: Callable[[OrderEvent, float, int], Tensor], outcome: float, shape: tuple[int, ...]
 ) -> None:
     event = fair_event(shape)
     draws, r = sampler(event, outcome, DRAWS), event.revenue

@@ -9,8 +9,7 @@ import numpy as np
 import pyro.distributions as dist
 import pytest
 import torch
-from order_event_cases import families
-from samplers import DIFFERENT, agreement
+from order_event_cases import DIFFERENT, agreement, families
 from scipy import stats
 from scipy.integrate import quad
 from torch import Tensor

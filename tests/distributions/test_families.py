@@ -52,10 +52,7 @@ def test_infinite_values_are_certain_and_have_gradient_zero(
 
 @families
 def test_quantile_inverts_both_tails(family: str, gumbel: type) -> None:
-    loc, scale = (
-        torch.tensor(-3.0, dtype=torch.float64),
-        torch.tensor(0.2, dtype=torch.float64),
-    )
+    loc, scale = (torch.tensor(-3.0, dtype=torch.float64), torch.tensor(0.2, dtype=torch.float64))
     d = getattr(dist, family)(loc, scale)
     lowest = -5.0 if family == "Gumbel" else -37.0
     value = loc + scale * torch.linspace(lowest, 37.0, 149, dtype=torch.float64)

@@ -21,19 +21,7 @@ from pyro_gcm.distributions.numerics import (
 
 LOG_PROBABILITIES = [
     *(-(10.0**k) for k in (12, 9, 6, 4, 3)),
-    *(
-        -750.0,
-        -600.5,
-        -599.5,
-        -100.0,
-        -10.0,
-        -1.0,
-        -0.7,
-        -math.log(2.0),
-        -0.6931,
-        -0.5,
-        -0.1,
-    ),
+    *(-750.0, -600.5, -599.5, -100.0, -10.0, -1.0, -0.7, -math.log(2.0), -0.6931, -0.5, -0.1),
     *(-(10.0**-k) for k in (3, 9, 17, 100, 300)),
 ]
 POINTS = [0.0, 1e-8, 0.3, 1.0, 2.5, 8.3, 37.6, 40.0, 1e3, 1e5]
@@ -100,10 +88,7 @@ def test_normal_tails_are_exact_with_their_gradient(point: float) -> None:
     log_p, up = value_and_slope(lambda u: normal_log_tails(u, *standard)[0], point)
     log_q, down = value_and_slope(lambda u: normal_log_tails(u, *standard)[1], point)
     assert worst_error([log_p, log_q], [exact.log_p, exact.log_q], floor=1e-290) < 1e-12
-    slopes = [
-        mp.exp(exact.log_density - exact.log_p),
-        -mp.exp(exact.log_density - exact.log_q),
-    ]
+    slopes = [mp.exp(exact.log_density - exact.log_p), -mp.exp(exact.log_density - exact.log_q)]
     assert worst_error([up, down], slopes, floor=1e-290) < 1e-12
 
 
@@ -138,12 +123,7 @@ def test_log1mexp_at_its_ends() -> None:
 def test_certain_and_impossible_events_get_no_gradient_and_spoil_no_other() -> None:
     impossible, certain = (-math.inf, 0.0), (0.0, -math.inf)
     fair = (-math.log(2.0), -math.log(2.0))
-    rows = [
-        [impossible, impossible],
-        [impossible, fair],
-        [certain, fair],
-        [certain, impossible],
-    ]
+    rows = [[impossible, impossible], [impossible, fair], [certain, fair], [certain, impossible]]
     pairs = torch.tensor(rows, dtype=torch.float64)
     log_hit = pairs[..., 0].requires_grad_()
     at_least_one = log_any(log_hit, pairs[..., 1])

@@ -10,8 +10,7 @@ import numpy as np
 import pyro.distributions as dist
 import pytest
 import torch
-from order_event_cases import dtypes, finite, independent, outcomes
-from samplers import DIFFERENT, agreement
+from order_event_cases import DIFFERENT, agreement, dtypes, finite, independent, outcomes
 from scipy import stats
 from torch import Tensor
 

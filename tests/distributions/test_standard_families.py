@@ -10,6 +10,7 @@ import pytest
 import torch
 from mpmath import mp, mpf
 from mpmath_reference import DIGITS, Tails, standardized, tails, worst_error
+from order_event_cases import families as symmetric
 from torch import Tensor
 
 from pyro_gcm import GCM
@@ -39,6 +40,14 @@ def exact(name: str) -> list[Tails]:
 def exp(logarithms: list[mpf]) -> list[mpf]:
     with mp.workdps(DIGITS):
         return [mp.exp(v) for v in logarithms]
+
+
+def interval(family: str, low: mpf, high: mpf) -> mpf:
+    """log(F(high) - F(low)) from the tails on the side where they are small."""
+    a, b = (tails(family, v) for v in (low, high))
+    larger, smaller = exp([a.log_q, b.log_q] if a.log_p > a.log_q else [b.log_p, a.log_p])
+    with mp.workdps(DIGITS):
+        return mp.log(larger - smaller)
 
 
 @built_in
@@ -77,14 +86,9 @@ def test_quantiles_and_intervals_are_exact_far_out(family: tuple[str, StandardFa
     small = (below > 1e-290) & (U < 0.0)
     torch.testing.assert_close(standard.quantile(below[small]), U[small], rtol=1e-12, atol=1e-16)
     for width in (1e-3, 0.5, 1e4):
-        found, want = standard.log_interval(U, U + width), []
-        with mp.workdps(DIGITS):
-            for low, high in zip(U.tolist(), (U + width).tolist(), strict=True):
-                a, b = (tails(name.capitalize(), mpf(v)) for v in (low, high))
-                upper = a.log_p > a.log_q
-                p, q = exp([a.log_q, b.log_q] if upper else [b.log_p, a.log_p])
-                want.append(mp.log(p - q))
-        assert worst_error(found.tolist(), want, 1.0) < 1e-12
+        ends = zip(U.tolist(), (U + width).tolist(), strict=True)
+        want = [interval(name.capitalize(), mpf(low), mpf(high)) for low, high in ends]
+        assert worst_error(standard.log_interval(U, U + width).tolist(), want, 1.0) < 1e-12
 
 
 def log_cauchy(u: Tensor) -> Tensor:
@@ -188,3 +192,38 @@ def test_export_says_by_name_that_it_does_not_know_a_users_family(
     model.objective = "conditional"
     with pytest.raises(ValueError, match=r"Cauchy: format='torch' takes Normal, Logistic, Laplace"):
         export(model, tmp_path / "model.pt2")
+
+
+LOWER = (-60.0, -30.0, -7.0, -1.0, -1e-3, 0.0, 0.4, 3.0, 12.0, 40.0)
+WIDTHS = (1e-12, 1e-6, 1e-3, 0.03, 0.5, 1.0, 4.0, 30.0)
+LOC, SCALE = 0.25, 1.5
+
+
+@symmetric
+def test_intervals_are_exact_however_narrow_and_far(family: str) -> None:
+    ends = [(low, low + width) for low in LOWER for width in WIDTHS if low + width > low]
+    low, high = torch.tensor(ends, dtype=torch.float64).T
+    base = getattr(dist, family)(torch.tensor(LOC).double(), torch.tensor(SCALE).double())
+    found = log_interval(base, low, high)
+    for got, a, b in zip(found.tolist(), low.tolist(), high.tolist(), strict=True):
+        # Standardising rounds: of a narrow interval that is an error relative to its width.
+        rounding = 4e-16 * (abs(a) + abs(b) + 1.0) / (b - a)
+        want = interval(family, *(standardized(v, LOC, SCALE) for v in (a, b)))
+        assert abs(got - want) <= 1e-12 * (1.0 + abs(got)) + rounding, (a, b)
+
+
+@symmetric
+def test_gradients_are_density_over_probability(family: str) -> None:
+    low = torch.tensor([-9.0, -1.0, 0.2, 5.0], dtype=torch.float64, requires_grad=True)
+    width = torch.tensor([0.01, 3.0, 0.3, 2.0], dtype=torch.float64)
+    base = getattr(dist, family)(torch.tensor(LOC).double(), torch.tensor(SCALE).double())
+    assert torch.autograd.gradcheck(lambda v: log_interval(base, v, v + width), low)
+    assert torch.autograd.gradcheck(lambda v: log_interval(base, low.detach(), v), low + width)
+
+
+def test_a_registered_family_takes_the_smaller_tails(gumbel: type) -> None:
+    low = torch.tensor([-1.0, 0.5, 8.0], dtype=torch.float64)
+    base = gumbel(torch.zeros((), dtype=torch.float64), torch.ones((), dtype=torch.float64))
+    found = log_interval(base, low, low + 0.5)
+    wanted = [interval("Gumbel", mpf(a), mpf(a) + mpf("0.5")) for a in low.tolist()]
+    assert all(abs(a - b) < 1e-11 for a, b in zip(found.tolist(), wanted, strict=True))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from toy_rows import Rows
+from training_cases import Rows
 
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm.training import trainer

@@ -16,7 +16,7 @@ import torch
 from disks import full_disk
 from safetensors.torch import save as torch_save
 from torch.distributions.transforms import AffineTransform, ComposeTransform
-from toy_rows import Rows
+from training_cases import Rows
 from training_runs import goes_on, same, stop_at, weights
 
 from pyro_gcm import GCM, FitResult, fit

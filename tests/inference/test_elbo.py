@@ -183,10 +183,7 @@ def test_guide_site_that_cannot_be_reparametrised_is_named() -> None:
     [
         ({"num_particles": 0}, "num_particles must be an integer of at least 1, got 0"),
         ({"alpha": 1.0}, "alpha=1 is the ordinary bound: use Trace_ELBO"),
-        (
-            {"alpha": 0.5, "gradient": "dreg"},
-            "alpha must be 0 with gradient='dreg', got alpha",
-        ),
+        ({"alpha": 0.5, "gradient": "dreg"}, "alpha must be 0 with gradient='dreg', got alpha"),
         ({"gradient": "landing"}, r"gradient must be one of \['iwae',.*\], got 'landing'"),
     ],
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import zoo
 from torch import Tensor, nn
 from training_runs import same, stop_at, weights
 
@@ -21,17 +22,8 @@ from pyro_gcm.training import Diverged, FitSettings
 SEED, QUICK = 3, {"progress": False, "device": "cpu"}
 
 
-def rows(count: int, response: str = "binary") -> list[Tensor]:
-    generator = torch.Generator().manual_seed(count)
-    x, r = torch.randn(count, 3, generator=generator), torch.randn(count, 2, generator=generator)
-    y = x[:, 0] + r.sum(1) + torch.randn(count, generator=generator)
-    if response == "quantile":
-        r = torch.rand(count, 1, generator=generator).clamp(0.01, 0.99)
-    elif response == "ordinal":
-        y = y.clamp(-1, 1).round() + 1
-    elif response == "binary":
-        y = (y > 0).float()
-    return [x.double(), r.double(), y.double()]
+def rows(count: int, dtype: torch.dtype = torch.float32, response: str = "binary") -> list[Tensor]:
+    return [column.to(dtype) for column in zoo.rows(response, count, seed=count)[:3]]
 
 
 def scores(model: Any, response: str, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
@@ -52,8 +44,8 @@ def scores(model: Any, response: str, x: Tensor, r: Tensor, y: Tensor) -> Tensor
     "response", ["binary", "ordinal", "distribution", "continuous", "quantile"]
 )
 def test_members_are_validated_by_their_averaged_prediction(response: str, weighted: bool) -> None:
-    columns = rows(120, response)
-    made: Any = Ordinal(3) if response == "ordinal" else response
+    columns = rows(120, torch.float64, response)
+    made: Any = Ordinal(4) if response == "ordinal" else response
     model = MemberGCM(3, columns[1].shape[1], response=made, members=3, hidden=8)
     weight = torch.linspace(0.5, 2.0, 120).double() if weighted else None
     options: Any = {"epochs": 2, "validation": 0.3, "seed": SEED, "sample_weight": weight}
@@ -88,8 +80,7 @@ def test_every_model_is_validated_in_evaluation_mode(make: Any, engine: str) -> 
     train: Any = baselines.fit if make is baselines.MLP else fit
     own: Any = {"settings": FitSettings(engine=engine), "num_particles": 2}
     options = {} if make is baselines.MLP else own
-    columns = [column.float() for column in rows(60)]
-    train(model, *columns, epochs=2, validation=0.3, **options, **QUICK)
+    train(model, *rows(60), epochs=2, validation=0.3, **options, **QUICK)
     assert {training for gradients, training in spy.modes if gradients} >= {True}
     if make is not baselines.MLP:  # whose loss may need gradients
         assert {training for gradients, training in spy.modes if not gradients} == {False}
@@ -100,7 +91,7 @@ def test_every_model_is_validated_in_evaluation_mode(make: Any, engine: str) -> 
 
 @pytest.mark.long
 def test_fit_gives_members_what_fit_members_gives() -> None:
-    columns = [column.float() for column in rows(300)]
+    columns = rows(300)
     fitted, model = fit_members(*columns, seed=SEED, **QUICK), MemberGCM(3, 2, seed=SEED)
     result = fit(model, *columns, seed=SEED, **QUICK)
     assert result.crossed is not None
@@ -114,7 +105,7 @@ def test_fit_gives_members_what_fit_members_gives() -> None:
 
 
 def test_a_search_leaves_no_trace_and_does_not_begin_where_epochs_are_given() -> None:
-    columns, model = rows(60), GCM(3, 2).double()
+    columns, model = rows(60, torch.float64), GCM(3, 2).double()
     options: Any = {**QUICK, "num_particles": 2, "seed": SEED, "learning_rate": 0.1}
     searched = fit(model, *columns, searches=2, epochs=60, **options)
     assert len(searched.searches) == 2
@@ -135,7 +126,7 @@ def test_a_search_leaves_no_trace_and_does_not_begin_where_epochs_are_given() ->
 def test_an_interrupted_search_leaves_the_weights_and_a_resumed_training_has_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    columns, path = [column.float() for column in rows(60)], tmp_path / "run"
+    columns, path = rows(60), tmp_path / "run"
     monkeypatch.setattr(epoch_search, "MOST", 1)  # epochs of a search, in those of a training
 
     def run(**more: Any) -> tuple[GCM, Any]:
@@ -172,7 +163,7 @@ class Spoiling(torch.optim.SGD):
 def test_what_cannot_be_done_is_told_before_a_search_and_of_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    columns = [column.float() for column in rows(60)]
+    columns = rows(60)
     with pytest.raises(KeyboardInterrupt):
         fit(GCM(3, 2), *columns, checkpoint=tmp_path / "run", callback=stop_at(1), **QUICK)
     spoilt = GCM(3, 2)
@@ -187,7 +178,7 @@ def test_what_cannot_be_done_is_told_before_a_search_and_of_one(
 
 
 def test_a_schedule_that_is_given_is_used() -> None:
-    columns, seen = [column.float() for column in rows(60)], []
+    columns, seen = rows(60), []
 
     def schedule(optimizer: Any, steps: int) -> None:
         seen.append(steps)
@@ -213,10 +204,9 @@ def test_the_best_epoch_is_that_of_all_searches() -> None:
 
 
 def test_few_rows_are_trained_on_for_few_epochs_and_left_out_by_no_member() -> None:
-    columns = [column.float() for column in rows(12)]
     model = MemberGCM(3, 2)
     with pytest.warns(UserWarning, match=r"members need 20 rows or more to learn from, got 12: "):
-        result = fit(model, *columns, **QUICK)
+        result = fit(model, *rows(12), **QUICK)
     assert (len(result.rows), result.crossed) == (2, None)
     counts = {n: model.training_defaults(n).left_out for n in (19, 20, 20_000, 20_001)}
     assert counts == {19: 0, 20: 2, 20_000: 2, 20_001: 0}

@@ -12,7 +12,7 @@ import pytest
 import torch
 import zoo
 from torch import Tensor, nn
-from toy_rows import QUICK, Rows
+from training_cases import QUICK, Rows
 from training_runs import same, weights
 
 from pyro_gcm import GCM, fit
@@ -267,9 +267,7 @@ def test_parameter_that_gets_no_gradient_is_named(toy: Rows) -> None:
 # Nothing stays behind
 
 
-def test_training_leaves_generators_the_parameter_store_and_the_rows_alone(
-    toy: Rows,
-) -> None:
+def test_training_leaves_generators_the_parameter_store_and_the_rows_alone(toy: Rows) -> None:
     pyro.param("mine", torch.tensor(3.0))
     torch.manual_seed(11)
     np_state = np.random.get_state()[1].copy()

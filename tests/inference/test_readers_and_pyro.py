@@ -13,8 +13,7 @@ import torch
 import zoo
 from pyro.infer import RenyiELBO, Trace_ELBO, TraceMeanField_ELBO
 from torch import Tensor, nn
-from toy_rows import Rows
-from training_cases import CASES, case_of
+from training_cases import CASES, Rows, case_of, loss_and_gradient
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.inference import ImportanceWeightedELBO
@@ -106,11 +105,6 @@ class OfSites(Noise):
         with torch.random.fork_rng():
             torch.manual_seed(len(self.drawn))
             return super().draw(q, shape)
-
-
-def loss_and_gradient(model: Any, loss: Tensor) -> tuple[Tensor, Tensor]:
-    found = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
-    return loss.detach(), torch.cat([g.flatten() for g in found if g is not None])
 
 
 def test_an_elbo_of_pyro_runs_as_svi_runs_it(few: Rows) -> None:

@@ -1,17 +1,31 @@
-"""Models and options of `fit`, for every objective, bound and kind of guide."""
+"""Models and options of `fit`, for every objective, bound and kind of guide, and quick ones."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+import zoo
 from pyro.infer import RenyiELBO
-from toy_rows import Rows
+from torch import Tensor
 
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.inference import ImportanceWeightedELBO, PooledELBO
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import FactorCosts, MixedCosts
+
+
+class Rows(NamedTuple):
+    """x, r and y of a data set."""
+
+    x: Tensor
+    r: Tensor
+    y: Tensor
+
+
+#: Options of `fit` for a training run of a tenth of a second.
+QUICK = {"epochs": 3, "batch_size": 64, "num_particles": 8, "progress": False}
+
 
 RENYI = RenyiELBO(0.5, 4, max_plate_nesting=1, vectorize_particles=True)
 MEMBERS = {"members": 3}
@@ -58,19 +72,14 @@ CASES: dict[str, tuple[type[Any], dict[str, Any], dict[str, Any]]] = {
 }
 
 
-def case_of(name: str, rows: int = 48) -> tuple[Any, Rows, dict[str, Any]]:
+def case_of(name: str, count: int = 48) -> tuple[Any, Rows, dict[str, Any]]:
     """A model in float64, rows for it, and the options of `fit`."""
     kind, options, training = CASES[name]
-    g = torch.Generator().manual_seed(3)
-    x, r, noise = (torch.randn(rows, n, generator=g).double() for n in (3, 2, 1))
-    y = (r.sum(1) + x[:, 0] + noise[:, 0] > 0.0).double()
-    if options.get("response") == "quantile":
-        r = torch.rand(rows, 1, generator=g).double() * 0.9 + 0.05
-    if options.get("response") in ("quantile", "continuous"):
-        y = y + x[:, 0]
-    sizes: dict[str, Any] = {} if kind is MemberGCM else {"z_dim": 2}
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        parts = {key: part() if callable(part) else part for key, part in options.items()}
-    model = kind(3, r.shape[1], hidden=4, seed=1, **sizes, **parts).double()
-    return model, Rows(x, r, y), training
+    rows = zoo.rows(options.get("response", "binary"), count, seed=3)
+    return zoo.make(kind, **options), Rows(*rows[:3]), training
+
+
+def loss_and_gradient(model: Any, loss: Tensor) -> tuple[Tensor, Tensor]:
+    """A loss, and its gradient in all parameters that it depends on."""
+    found = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
+    return loss.detach(), torch.cat([g.flatten() for g in found if g is not None])

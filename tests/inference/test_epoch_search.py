@@ -45,7 +45,7 @@ def scores(model: Any, response: str, x: Tensor, r: Tensor, y: Tensor) -> Tensor
 )
 def test_members_are_validated_by_their_averaged_prediction(response: str, weighted: bool) -> None:
     columns = rows(120, torch.float64, response)
-    made: Any = Ordinal(4) if response == "ordinal" else response
+    made: Any = Ordinal(levels=4) if response == "ordinal" else response
     model = MemberGCM(3, columns[1].shape[1], response=made, members=3, hidden=8)
     weight = torch.linspace(0.5, 2.0, 120).double() if weighted else None
     options: Any = {"epochs": 2, "validation": 0.3, "seed": SEED, "sample_weight": weight}

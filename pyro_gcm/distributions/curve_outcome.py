@@ -15,7 +15,7 @@ from torch import Tensor
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.base import Enumerable, EventOutcome, tensors
 from pyro_gcm.distributions.curve_posterior import CurvePosterior
-from pyro_gcm.distributions.event_curve import Axis, CensoredObservation, EventCurve, Seen
+from pyro_gcm.distributions.event_curve import Axis, CensoredObservation, Censoring, EventCurve
 from pyro_gcm.distributions.event_planes import on_grid
 from pyro_gcm.distributions.order_event import OrderEvent
 
@@ -71,8 +71,10 @@ class CurveOutcome(EventOutcome):
         else:
             observed = self.observation(value)
             log_p = self.curve.log_prob(observed)
-            if observed.has(Seen.EXACT):
-                log_p = log_p + torch.where(observed.kind == Seen.EXACT, self.log_slope(value), 0.0)
+            if observed.has(Censoring.EXACT):
+                log_p = log_p + torch.where(
+                    observed.kind == Censoring.EXACT, self.log_slope(value), 0.0
+                )
         return self._wide(log_p.to(self.event.dtype))
 
     def _agrees(self, own: Tensor, value: Tensor) -> Tensor:
@@ -117,7 +119,7 @@ class AlongAxis(CurveOutcome):
     def observation(self, value: Tensor) -> CensoredObservation:
         """The position itself."""
         shift, slope = self.axis(self.units.position(value.double()))
-        kind = torch.full(value.shape, Seen.EXACT, dtype=torch.int8, device=value.device)
+        kind = torch.full(value.shape, Censoring.EXACT, dtype=torch.int8, device=value.device)
         return CensoredObservation(kind, shift, shift, slope, self.event.cost_event_dim)
 
     def log_slope(self, value: Tensor) -> Tensor:
@@ -172,8 +174,10 @@ class OrderedLevel(Enumerable, CurveOutcome):
         """The event occurs at the level and not at the next one."""
         top = self.levels - 1
         level = value.round().long()
-        kind = torch.full(value.shape, Seen.BETWEEN, dtype=torch.int8, device=value.device)
-        kind = kind.masked_fill(level == 0, Seen.ABOVE).masked_fill(level == top, Seen.BELOW)
+        kind = torch.full(value.shape, Censoring.INTERVAL, dtype=torch.int8, device=value.device)
+        kind = kind.masked_fill(level == 0, Censoring.RIGHT).masked_fill(
+            level == top, Censoring.LEFT
+        )
         # Of level 0 the lower end is the first threshold, of the top one the higher end the last.
         low, high = ((level + step).clamp(1, top) - 1 for step in (1, 0))
         ends, dims = (self._shift(low), self._shift(high)), self.event.cost_event_dim

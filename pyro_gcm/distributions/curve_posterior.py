@@ -12,7 +12,12 @@ from torch import Tensor
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable
 from pyro_gcm.distributions.cost_posterior import CostPosterior
-from pyro_gcm.distributions.event_curve import CensoredObservation, EventCurve, Seen, log_interval
+from pyro_gcm.distributions.event_curve import (
+    CensoredObservation,
+    Censoring,
+    EventCurve,
+    log_interval,
+)
 from pyro_gcm.distributions.event_sides import InfiniteCost
 from pyro_gcm.distributions.families import cost_family, tail_log_probs
 from pyro_gcm.distributions.order_event import OrderEvent
@@ -61,10 +66,10 @@ class CurvePosterior(Expandable):
             return self.curve.at(shift).given_cost(value).mean == 1.0
 
         between = occurs(observed.high) & ~occurs(observed.low)
-        beyond = occurs(observed.end) == (observed.kind == Seen.BELOW)
-        agrees = torch.where(observed.kind == Seen.BETWEEN, between, beyond)
+        beyond = occurs(observed.end) == (observed.kind == Censoring.LEFT)
+        agrees = torch.where(observed.kind == Censoring.INTERVAL, between, beyond)
         log_p = agrees.double().log()
-        if not observed.has(Seen.EXACT):
+        if not observed.has(Censoring.EXACT):
             return log_p
         # The event occurs at the position if the margin of its costs, which is 0, would grow.
         margin = (event.revenue + observed.low).to(value.dtype) - value
@@ -75,17 +80,20 @@ class CurvePosterior(Expandable):
             slope = slope.gather(-1, best.unsqueeze(-1)).squeeze(-1)
         met = self.curve.same_position(worst, torch.zeros_like(worst), value.dtype)
         at = torch.where(met, slope.double().log(), -math.inf)
-        return torch.where(observed.kind == Seen.EXACT, at, log_p)
+        return torch.where(observed.kind == Censoring.EXACT, at, log_p)
 
     def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Independent draws of shape `sample_shape + batch_shape + event_shape`."""
         observed, shape = self.observation, sample_shape + self.batch_shape
         draw = None
-        if observed.has(Seen.ABOVE) or observed.has(Seen.BELOW):
+        if observed.has(Censoring.RIGHT) or observed.has(Censoring.LEFT):
             event = self.curve.at(observed.end)
-            outcome = (observed.kind == Seen.BELOW).double().expand(shape)
+            outcome = (observed.kind == Censoring.LEFT).double().expand(shape)
             draw = CostPosterior(event.expand(shape), outcome, validate_args=False).sample()
-        for kind, sampler in ((Seen.BETWEEN, self._sample_between), (Seen.EXACT, self._sample_at)):
+        for kind, sampler in (
+            (Censoring.INTERVAL, self._sample_between),
+            (Censoring.EXACT, self._sample_at),
+        ):
             if observed.has(kind):
                 chosen = (observed.kind == kind)[(..., *[None] * len(self.event_shape))]
                 part = sampler(shape)

@@ -56,13 +56,13 @@ class AxisInPlanes:
 
 #: What was seen of the first position at which the event occurs: it itself, or that it lies above a
 #: position (right-censored), below one (left-censored) or between two (interval-censored).
-Seen = IntEnum("Seen", "EXACT ABOVE BELOW BETWEEN", start=0)
+Censoring = IntEnum("Censoring", "EXACT RIGHT LEFT INTERVAL", start=0)
 
 
 class CensoredObservation(NamedTuple):
     """An observation of the first position at which an event occurs, possibly censored.
 
-    :param kind: a `Seen`, int8, [...].
+    :param kind: a `Censoring`, int8, [...].
     :param low: shift at the position, or at the lower end, [..., (G,) K]; finite everywhere.
     :param high: shift at the upper end, above `low` where that is looked at.
     :param slope: of the shift at `low`.
@@ -84,8 +84,10 @@ class CensoredObservation(NamedTuple):
         There they are put in order, so that no branch that is not taken has a NaN in its gradient.
         """
         of_row = kind[(..., *[None] * event_dim)]
-        high = torch.where((of_row == Seen.BELOW) | (of_row == Seen.BETWEEN), high, low + 1.0)
-        low = torch.where(of_row == Seen.BELOW, high - 1.0, low)
+        high = torch.where(
+            (of_row == Censoring.LEFT) | (of_row == Censoring.INTERVAL), high, low + 1.0
+        )
+        low = torch.where(of_row == Censoring.LEFT, high - 1.0, low)
         return cls(kind, low, high, slope, event_dim)
 
     def has(self, kind: int) -> bool:
@@ -97,7 +99,7 @@ class CensoredObservation(NamedTuple):
     def end(self) -> Tensor:
         """The end that is known: `high` where the position lies below it, else `low`."""
         of_row = self.kind[(..., *[None] * self.event_dim)]
-        return torch.where(of_row == Seen.BELOW, self.high, self.low)
+        return torch.where(of_row == Censoring.LEFT, self.high, self.low)
 
 
 class _Point(NamedTuple):
@@ -155,17 +157,17 @@ class EventCurve:
     def log_prob(self, observed: CensoredObservation) -> Tensor:
         """log-probability of what was seen, a density by s where it is the position, float64."""
         kind, found = observed.kind, None
-        if observed.has(Seen.ABOVE) or observed.has(Seen.BELOW):
-            found = self.at(observed.end).log_prob64((kind == Seen.BELOW).double())
-        if observed.has(Seen.BETWEEN):
+        if observed.has(Censoring.RIGHT) or observed.has(Censoring.LEFT):
+            found = self.at(observed.end).log_prob64((kind == Censoring.LEFT).double())
+        if observed.has(Censoring.INTERVAL):
             # Elsewhere any interval will do, but a far one would have no gradient.
-            of_row = kind[(..., *[None] * observed.event_dim)] == Seen.BETWEEN
+            of_row = kind[(..., *[None] * observed.event_dim)] == Censoring.INTERVAL
             ends = torch.where(of_row, observed.low, 0.0), torch.where(of_row, observed.high, 1.0)
             part = self.log_between(*ends)
-            found = part if found is None else torch.where(kind == Seen.BETWEEN, part, found)
-        if observed.has(Seen.EXACT):
+            found = part if found is None else torch.where(kind == Censoring.INTERVAL, part, found)
+        if observed.has(Censoring.EXACT):
             part = self.log_density(observed.low, observed.slope)
-            found = part if found is None else torch.where(kind == Seen.EXACT, part, found)
+            found = part if found is None else torch.where(kind == Censoring.EXACT, part, found)
         assert found is not None
         return found
 

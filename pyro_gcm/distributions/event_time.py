@@ -10,7 +10,7 @@ from pyro.distributions import constraints
 from torch import Tensor
 
 from pyro_gcm.distributions.curve_outcome import AxisUnits, CurveOutcome
-from pyro_gcm.distributions.event_curve import Axis, CensoredObservation, Seen
+from pyro_gcm.distributions.event_curve import Axis, CensoredObservation, Censoring
 from pyro_gcm.distributions.numerics import in_transform
 from pyro_gcm.distributions.order_event import OrderEvent
 
@@ -60,11 +60,14 @@ class EventTime(CurveOutcome):
     def observation(self, value: Tensor) -> CensoredObservation:
         """Return the constraint that (lower, upper) [..., 3] puts on the time."""
         lower, upper = value[..., 0].double(), value[..., 1].double()
-        kind = torch.full(lower.shape, Seen.BETWEEN, dtype=torch.int8, device=lower.device)
-        for where, seen in ((lower == 0.0, Seen.BELOW), (upper.isinf(), Seen.ABOVE)):
+        kind = torch.full(lower.shape, Censoring.INTERVAL, dtype=torch.int8, device=lower.device)
+        for where, seen in ((lower == 0.0, Censoring.LEFT), (upper.isinf(), Censoring.RIGHT)):
             kind = kind.masked_fill(where, seen)
-        kind = kind.masked_fill(lower == upper, Seen.EXACT)
-        inside, below = kind != Seen.BELOW, (kind == Seen.BELOW) | (kind == Seen.BETWEEN)
+        kind = kind.masked_fill(lower == upper, Censoring.EXACT)
+        inside, below = (
+            kind != Censoring.LEFT,
+            (kind == Censoring.LEFT) | (kind == Censoring.INTERVAL),
+        )
         # After a time of 0 is after the beginning of time, whose logarithm is finite.
         low_shift, slope = self.axis(self._position(lower.clamp(min=1.0 / LATEST), inside))
         dims = self.event.cost_event_dim

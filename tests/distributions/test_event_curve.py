@@ -15,7 +15,7 @@ from mpmath_reference import event_gradients, event_log_probs, standardized, tai
 from torch import Tensor
 
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
-from pyro_gcm.distributions.event_curve import CensoredObservation, EventCurve, Seen
+from pyro_gcm.distributions.event_curve import CensoredObservation, Censoring, EventCurve
 
 FAMILIES = ("Normal", "Logistic", "Laplace")
 SHAPES = [(1,), (3,), (2, 1), (2, 3)]
@@ -106,7 +106,7 @@ def test_kinds_that_stand_side_by_side_do_not_disturb_each_other() -> None:
     made, _, _ = curve("Normal", (2, 3), infinite=True)
     g = torch.Generator().manual_seed(3)
     low = torch.rand(4, 2, 3, generator=g, dtype=torch.float64)
-    kinds = list(Seen)
+    kinds = list(Censoring)
     slope, kind = torch.ones_like(low), torch.tensor(kinds, dtype=torch.int8)
     low.requires_grad_()
     high = torch.where(torch.arange(4).reshape(4, 1, 1) >= 2, low.detach() + 0.5, 0.0)

@@ -304,14 +304,14 @@ def test_guide_is_checked_once_and_graphs_are_left_alone_without_a_gradient(
 ) -> None:
     calls: list[str] = []
     for part in ("check_dreg", "drop_score", "weigh_gradients", "FreshValues"):
-        monkeypatch.setattr(f"pyro_gcm.inference.elbo.{part}", lambda *_, p=part: calls.append(p))
+        monkeypatch.setattr(f"pyro_gcm.inference.dreg.{part}", lambda *_, p=part: calls.append(p))
     toy, elbo = Toy(), bound(vectorize_particles=False)
     assert elbo.loss(toy.model, toy.guide).isfinite()
     with torch.no_grad():
         assert elbo.log_weights(toy.model, toy.guide).shape == (N, ROWS)
     assert not calls
     monkeypatch.undo()
-    monkeypatch.setattr("pyro_gcm.inference.elbo.check_dreg", lambda *_: calls.append("check_dreg"))
+    monkeypatch.setattr("pyro_gcm.inference.dreg.check_dreg", lambda *_: calls.append("check_dreg"))
     for _ in range(2):
         elbo.differentiable_loss(toy.model, toy.guide)
     assert calls == ["check_dreg"]

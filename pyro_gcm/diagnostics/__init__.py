@@ -3,6 +3,7 @@
 from pyro_gcm.diagnostics.compare_assumptions import AssumptionComparison, compare_assumptions
 from pyro_gcm.diagnostics.directions import suggest_directions
 from pyro_gcm.diagnostics.importance import bound_by_particles, importance_diagnostics
+from pyro_gcm.diagnostics.joint_coverage import JointCoverage, joint_coverage
 from pyro_gcm.diagnostics.kaplan_meier import kaplan_meier
 from pyro_gcm.diagnostics.marginal_effects import marginal_effects
 from pyro_gcm.diagnostics.predictive_checks import predictive_check, reliability_curve
@@ -12,11 +13,13 @@ from pyro_gcm.prediction.psis import effective_sample_size, pareto_k
 
 __all__ = [
     "AssumptionComparison",
+    "JointCoverage",
     "SBCResult",
     "bound_by_particles",
     "compare_assumptions",
     "effective_sample_size",
     "importance_diagnostics",
+    "joint_coverage",
     "kaplan_meier",
     "marginal_effects",
     "pareto_k",

@@ -25,7 +25,7 @@ def simulated(rows: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray[Any, A
 
 
 def test_known_directions_are_found_in_columns_of_numbers() -> None:
-    X, y = simulated(800)
+    X, y = simulated(800, seed=1)
     X.loc[::7, "up"] = np.nan
     found = suggest_directions(X, y, folds=3, progress=False)
     assert found["evidence"].to_dict() == EVIDENCE

@@ -56,7 +56,7 @@ def joint_coverage(truth: ArrayLike, draws: ArrayLike, *, seed: int = 0) -> Join
 
     :param truth: what the data of each simulation were drawn from, [n, d], such as z and c side by
         side; each column is standardised.
-    :param draws: those of the posterior given these data, [S, n, d], by a sampler with another seed.
+    :param draws: those of the posterior given these data, [S, n, d], drawn with another seed.
     :param seed: of the random points, which are normal and as wide as the truth, and of the order
         of equal distances.
     :raises ValueError: for other shapes, values that are not finite, and fewer than 20 simulations.

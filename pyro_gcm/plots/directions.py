@@ -31,10 +31,12 @@ def plot_directions(suggested: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     ordered = suggested.iloc[suggested[["rising", "falling"]].max(axis=1).argsort()]
     ax, place = axes_or_new(ax), np.arange(len(ordered))
     ax.axvline(0.0, color=GREY, linewidth=0.8)
-    for color, shift, name in ((PALETTE[0], 0.15, "rising"), (PALETTE[1], -0.15, "falling")):
+    for color, shift, name, verb in zip(
+        PALETTE, (0.15, -0.15), ("rising", "falling"), ("rise", "fall"), strict=False
+    ):
         low, high = ordered[f"{name}_low"], ordered[f"{name}_high"]
         ax.hlines(place + shift, low, high, color=color, linewidth=2.0)
-        ax.plot(ordered[name], place + shift, "o", color=color, label=f"if it may only be {name}")
+        ax.plot(ordered[name], place + shift, "o", color=color, label=f"if it may only {verb}")
     ax.set_xscale("symlog", linthresh=1e-3, linscale=0.5)
     ax.set_yticks(place, [f"{name}: {kind}" for name, kind in ordered["evidence"].items()])
     for label in ax.get_yticklabels():

@@ -31,7 +31,7 @@ def program(path: Path) -> ModuleType:
 
 def test_every_lemma_and_claim_has_a_program() -> None:
     without = [page.stem for page in PAPER if "```python" not in page.read_text("utf-8")]
-    assert without == []
+    assert without == ["summary"]  # of the library, with no claim of its own
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))

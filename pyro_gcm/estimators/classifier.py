@@ -16,8 +16,16 @@ from sklearn.utils.validation import check_consistent_length
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import shown
 from pyro_gcm.estimators.answers import Answers
+from pyro_gcm.estimators.calibration import (
+    best_steepness,
+    check_calibrate,
+    make_steeper,
+    match_base_rate,
+)
 from pyro_gcm.estimators.estimator import MonotoneEstimator, same_as_first
 from pyro_gcm.estimators.targets import Array, Values, check_labels, row_weights, target_column
+from pyro_gcm.estimators.training import TrainingPlan, TrainingRows
+from pyro_gcm.inference import FitResult
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -63,6 +71,7 @@ class BinaryOutcome(ClassOutcome):
 
     positive: Any = None
     class_weight: Any = None
+    calibrate: bool | str = "auto"
 
     response = "binary"
     predicts_probability = True
@@ -102,6 +111,20 @@ class BinaryOutcome(ClassOutcome):
         self._learn(columns, outcome, weight, self.response)
         self.classes_, self.event_column_ = classes, event
         return self
+
+    def _check_plan(self, plan: TrainingPlan) -> None:
+        check_calibrate(self.calibrate, 1 if self._goes_on else plan.left_out)
+
+    def _calibrate(
+        self, model: Any, result: FitResult, rows: TrainingRows, steepness: float | None
+    ) -> float | None:
+        if self.calibrate is True and not self._goes_on:
+            if steepness is None:
+                steepness = best_steepness(model, result, rows)
+            make_steeper(model, steepness)
+        if self.calibrate:
+            match_base_rate(model, rows)
+        return steepness
 
     def _event_among(self, classes: list[Any]) -> int:
         """Where the event stands among the two classes."""
@@ -181,6 +204,10 @@ class GCMClassifier(BinaryOutcome, Answers):
         the rows says how many epochs are best for one on all. "auto" does so for members with 20 to
         20,000 rows, if `epochs` is None.
     :param class_weight: None, "balanced", or a mapping from classes to weights of their rows.
+    :param calibrate: what follows the training: "auto" shifts the costs so that the mean
+        probability of the training rows is their rate of events; True makes all costs steeper or
+        flatter first, by what is best on rows that members left out, which takes an early stopping
+        of members; False does neither.
     :param bootstrap: models that are fitted on bootstrap samples, for bands.
     :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
     :param random_state: seed, or a `RandomState` of numpy.

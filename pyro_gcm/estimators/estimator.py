@@ -19,7 +19,7 @@ from pyro_gcm.estimators.constraints import categories, directions
 from pyro_gcm.estimators.encoding import TableEncoding
 from pyro_gcm.estimators.state import FittedState
 from pyro_gcm.estimators.targets import Array
-from pyro_gcm.estimators.training import TrainingPlan, TrainingRows, match_base_rate, trained
+from pyro_gcm.estimators.training import TrainingPlan, TrainingRows, trained
 from pyro_gcm.inference import FitResult
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.responses import Response
@@ -143,14 +143,15 @@ class MonotoneEstimator(FittedState):
         if not goes_on:
             response = self._settled(response, rows, seed=seed, **common)
         plan, trainings = self._plan(response, rows), list[tuple[Any, FitResult]]()
+        self._check_plan(plan)
+        steepness: float | None = None
         before = [self.model_, *self.bootstrap_models_] if goes_on else [None] * (1 + count)
         for number, earlier in enumerate(before):
             drawn = rows.resampled(seed + number) if number else rows
             common |= {"seed": seed + number, "before": earlier}
             like = trainings[0][1] if number else None
             trainings.append(trained(plan, drawn, like=like, **common))
-            if self.response == "binary":
-                match_base_rate(trainings[-1][0], drawn)
+            steepness = self._calibrate(*trainings[-1], drawn, steepness)
         # All that follows is after the training: a fit that fails leaves the last one.
         if not goes_on:
             self.n_features_in_ = len(columns)
@@ -162,6 +163,19 @@ class MonotoneEstimator(FittedState):
         self._learn_out_of_fold(*trainings[0], rows)
         self.n_iter_ = len(history)
         self.training_ = {"rows": len(y), "loss": float(history[-1]["loss"])}
+
+    def _check_plan(self, plan: TrainingPlan) -> None:
+        """Refuse options that do not go with the plan; there are none by default."""
+
+    def _calibrate(
+        self, model: Any, result: FitResult, rows: TrainingRows, steepness: float | None
+    ) -> float | None:
+        """Calibrate a model that was trained on these rows; nothing by default.
+
+        :param steepness: that of the first model, which those of bootstrap samples have too.
+        :returns: it.
+        """
+        return None
 
     def _learn_out_of_fold(self, model: Any, result: FitResult, rows: TrainingRows) -> None:
         """Learn from what members predict of rows that they left out; nothing by default."""

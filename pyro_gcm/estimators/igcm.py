@@ -87,6 +87,8 @@ class IGCMClassifier(BinaryOutcome):
     :param early_stopping: whether a first model, of 85 % of the rows, says how many epochs are best
         for another one of all rows; "auto" does not.
     :param class_weight: None, "balanced", or a mapping from classes to weights of their rows.
+    :param calibrate: "auto" shifts the costs after the training, so that the mean probability of
+        the training rows is their rate of events; False does not.
     :param bootstrap: models that are fitted on bootstrap samples, for bands.
     :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
     :param random_state: seed, or a `RandomState` of numpy.

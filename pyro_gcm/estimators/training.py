@@ -1,4 +1,4 @@
-"""How an estimator makes its model and trains it: plans, bootstrap samples, and the base rate."""
+"""How an estimator makes its model and trains it: plans and bootstrap samples."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ PRIOR, FEW_ROWS = 5.0, range(20, 1000)
 #: Options of the training, and sizes of a model, by their names in `fit` and in `GCM`.
 _OF_TRAINING = {"epochs": positive_int, "batch_size": positive_int, "learning_rate": positive}
 _OF_MODELS = dict.fromkeys(("hidden", "alternatives", "costs"), positive_int)
-#: Distance between the logits of mean and rate that is left, and steps at most.
-_CLOSE, _STEPS = 1e-3, 8
 
 
 class TrainingRows(NamedTuple):
@@ -113,12 +111,14 @@ class TrainingPlan:
     :param options: function model -> options of `fit` and `FitSettings`, with how it stops.
     :param again: epochs of a training that goes on; as many as in `options` by default.
     :param prior: weight of `TrainingRows.with_prior`, as a number of rows; 0 for none.
+    :param left_out: by how many members each row is left out.
     """
 
     build: Callable[[int], GCM | IGCM]
     options: Callable[[Any], Mapping[str, Any]]
     again: int | None = None
     prior: float = 0.0
+    left_out: int = 0
 
 
 def gcm_plan(
@@ -164,7 +164,7 @@ def gcm_plan(
         return {**settings.training(model)._asdict(), "elbo": settings.bound, **looked_for}
 
     prior = PRIOR if count in FEW_ROWS else 0.0
-    return TrainingPlan(build, of_members, settings.epochs, prior)
+    return TrainingPlan(build, of_members, settings.epochs, prior, left_out)
 
 
 def igcm_plan(options: Any, response: str | Response, rows: TrainingRows) -> TrainingPlan:
@@ -234,40 +234,3 @@ def trained(
         rows, options["standardize"] = rows.with_prior(plan.prior, seed), False
     options |= {"sample_weight": rows.weight, "seed": seed, **common}
     return model, fit(model, rows.x, rows.r, rows.y, **gathered(options))
-
-
-def match_base_rate(model: GCM | IGCM, rows: TrainingRows) -> None:
-    """Make the mean probability of a binary model the rate of the event: the end of its training.
-
-    Mini-batches with a learning rate that has to end somewhere leave the mean of the probabilities
-    a little off the rate of the rows, by about a standard error of that rate and the same for all
-    members, since they see the same batches. One shift of the costs of a member mends it. Shifts
-    keep every prediction monotone.
-
-    :param model: a trained `GCM` or `IGCM` whose `cost_net` has `loc_bias`, as those of names do.
-    :param rows: those it was trained on, whose weights count.
-    """
-    weight = (rows.weights / rows.weights.sum()).double()
-    rate = float(weight @ rows.y.double())
-    bias: Any = model.cost_net.loc_bias
-    target = torch.logit(torch.tensor(rate, dtype=torch.float64))
-
-    def distance() -> Tensor:
-        """From the mean probability of each member to the rate, as logits, [K]."""
-        ask = model.predict_draws if model.members else model.predict
-        found = torch.atleast_2d(ask(rows.x, rows.r))
-        return torch.logit(found.double().cpu() @ weight) - target
-
-    start = bias.detach().clone()
-    shift, gap = torch.zeros(len(bias), dtype=torch.float64), distance()
-    slope = torch.full_like(gap, -1.0)  # of the distance: dearer costs, fewer events
-    for _ in range(_STEPS):
-        if not gap.isfinite().all() or (gap.abs() < _CLOSE).all():
-            break
-        step = (-gap / slope).clamp(-1.0, 1.0)
-        shift = shift + step
-        with torch.no_grad():
-            bias.copy_(start + shift[:, None].to(start))
-        before, gap = gap, distance()
-        secant = (gap - before) / step
-        slope = torch.where((secant < -1e-3) & secant.isfinite(), secant, slope)

@@ -156,6 +156,11 @@ class MemberCosts(nn.Module):
         """The bias of the locations of every member's costs, a view [K, (G) C]."""
         return self.layer.bias[:, : math.prod(self.event_shape)]
 
+    @property
+    def steepness_bias(self) -> Tensor:
+        """The bias of their raw steepness, a view [K, (G) C]."""
+        return self.layer.bias[:, math.prod(self.event_shape) :]
+
     def forward(self, covariates: Tensor) -> Any:
         """The costs for [..., B, K + H], with batch shape [..., B]."""
         z, own = covariates[..., : self.members], covariates[..., self.members :]

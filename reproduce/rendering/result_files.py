@@ -88,6 +88,7 @@ FILES = {
     **_of("ordinal"),
     **_of("distribution"),
     **_of("intervals"),
+    **_of("calibration"),
     **_of("gradient_noise"),
     **_of("stories"),
     **_of("crossings"),

@@ -38,6 +38,7 @@ _ACCEPTED: list[tuple[Any, str]] = [
     (("a half", "complex"), "audit_table.X"),
     (("a class", "a function"), "callback"),
     (("a bool",), "progress percent warm_start below ordinal.explain.above"),
+    (("a bool",), "calibrate"),
     (("a bool", "None"), "early_stopping positive random_state"),
     (
         ("a dict",),

@@ -1,5 +1,7 @@
 """How estimators are trained: few rows, bootstrap samples, and the rate of the event."""
 
+import copy
+import dataclasses
 import os
 
 import numpy as np
@@ -10,8 +12,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from pyro_gcm import data
+from pyro_gcm.audit import audit_table
 from pyro_gcm.estimators import GCMClassifier, IGCMClassifier
+from pyro_gcm.estimators.calibration import best_steepness, make_steeper
 from pyro_gcm.estimators.training import TrainingRows
+from pyro_gcm.members import fit_members
 
 
 def noisy(count, seed):
@@ -111,3 +116,52 @@ def test_early_stopping_stays_calibrated_on_real_data(name):
     rate = y[:count].mean()
     error = np.sqrt(rate * (1 - rate) * (1 / count + 1 / n))  # of the difference of two rates
     assert p[count:].mean() == pytest.approx(rest, abs=3 * error)
+
+
+def test_steepness_is_that_which_rows_left_out_ask_for():
+    X, y = noisy(400, 0)
+    rows = TrainingRows(
+        torch.from_numpy(X[:, 2:]).float(),
+        torch.from_numpy(X[:, :2]).float(),
+        torch.from_numpy(y).float(),
+        None,
+        [1] * 18,
+    )
+    model, _, result = fit_members(rows.x, rows.r, rows.y, progress=False)
+    best = best_steepness(model, result, rows)
+    crossed = copy.deepcopy(model)
+    crossed.load_state_dict(result.crossed.weights)
+    make_steeper(crossed, 0.3)
+    steeper = result.crossed._replace(weights=crossed.state_dict())
+    again = best_steepness(model, dataclasses.replace(result, crossed=steeper), rows)
+    assert again == pytest.approx(best - 0.3, abs=0.1)
+
+
+def test_calibration_changes_costs_alone_and_those_of_bootstrap_models_too():
+    X, y = noisy(300, 1)
+    known = {"monotonic_cst": [1, 1] + [0] * 18, "members": 4, "epochs": 3, "bootstrap": 1}
+    fitted = {
+        way: GCMClassifier(calibrate=way, early_stopping=True, **known).fit(X, y)
+        for way in (False, "auto", True)
+    }
+    raw, shifted, steeper = (
+        torch.stack([m.cost_net.steepness_bias for m in (model.model_, *model.bootstrap_models_)])
+        for model in fitted.values()
+    )
+    assert torch.equal(shifted, raw)
+    moved = (steeper - raw).detach()
+    assert moved.abs().min() > 1e-4
+    torch.testing.assert_close(moved, moved.mean().expand_as(moved), atol=1e-6, rtol=0.0)
+    mean = {way: model.predict_proba(X)[:, 1].mean() for way, model in fitted.items()}
+    assert mean["auto"] == pytest.approx(y.mean(), abs=1e-3)
+    assert mean[True] == pytest.approx(y.mean(), abs=1e-3)
+    assert abs(mean[False] - y.mean()) > 1e-3
+    assert audit_table(fitted[True], X, pairs=2_000).violations == 0
+
+
+def test_calibration_needs_rows_that_are_left_out():
+    X, y = noisy(60, 2)
+    for model in (GCMClassifier(early_stopping=False), GCMClassifier(prior="conditional")):
+        model.set_params(calibrate=True, monotonic_cst=[1] * 20)
+        with pytest.raises(ValueError, match="calibrate=True needs predictions of rows that"):
+            model.fit(X, y)

@@ -20,7 +20,7 @@ from pyro_gcm._utils.warn import told_once
 from pyro_gcm.inference import FitResult, fit
 from pyro_gcm.inference.training_data import checked_weights
 from pyro_gcm.models import MemberGCM
-from pyro_gcm.models.member_settings import MemberSettings, left_out_of
+from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.models.members import member_map
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 from pyro_gcm.responses import RESPONSES, Continuous, Response
@@ -152,7 +152,7 @@ def fit_members(
     if sample_weight is not None:
         rows = int(checked_weights(sample_weight, rows).count_nonzero())
     chosen = settings or MemberSettings.for_response(response, rows, x_dim, r_dim)
-    left_out = min(left_out_of(rows, early_stopping), chosen.members // 2)
+    chosen, left_out = chosen.crossing(rows, early_stopping)
     model = build_members(
         chosen, x_dim, r_dim, response=response, ordered=ordered, seed=seed_of(seed)
     )

@@ -15,7 +15,7 @@ from pyro_gcm.inference import FitResult, fit
 from pyro_gcm.inference.epoch_search import MOST
 from pyro_gcm.members import build_members
 from pyro_gcm.models import GCM, IGCM, MemberGCM
-from pyro_gcm.models.member_settings import MemberSettings, left_out_of, warn_of_few
+from pyro_gcm.models.member_settings import MemberSettings, warn_of_few
 from pyro_gcm.models.story import OrderEventModel
 from pyro_gcm.responses import Response
 from pyro_gcm.training import gathered
@@ -148,15 +148,16 @@ def gcm_plan(
     settings = MemberSettings.for_response(response, count, x_dim, r_dim)
     settings = replace(settings, members=members, **sizes, **training)
 
-    def build(seed: int) -> MemberGCM:
-        own: Any = {"response": deepcopy(response), "p0": p0, "ordered": rows.ordered}
-        return build_members(settings, x_dim, r_dim, seed=seed, **own)
-
     if options.epochs is None:
         warn_of_few(count)
     elif stops == "auto":
         stops = False  # a number of epochs that was asked for is not looked for
-    left_out = min(left_out_of(count, stops), members // 2)
+    settings, left_out = settings.crossing(count, stops)
+
+    def build(seed: int) -> MemberGCM:
+        own: Any = {"response": deepcopy(response), "p0": p0, "ordered": rows.ordered}
+        return build_members(settings, x_dim, r_dim, seed=seed, **own)
+
     most = MOST * settings.epochs if left_out and options.epochs is None else settings.epochs
     looked_for = {"left_out": left_out, "epochs": most, "schedule": "default"}
 

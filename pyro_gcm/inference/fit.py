@@ -300,6 +300,11 @@ def _cross_fit(
             "left_out must be 0 but for members with objective='members' and rows in memory, "
             f"without validation and searches, got {count}"
         )
+    if count and not model.can_leave_out:
+        raise ValueError(
+            "left_out must be 0 for members with scaling='output', which learn rows by heart for "
+            f"those that leave them out, got {count}"
+        )
     if count >= max(model.members, 1):
         raise ValueError(f"left_out must be below the {model.members} members, got {count}")
     return CrossFit(model.members, count) if count else None

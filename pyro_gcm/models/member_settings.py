@@ -40,7 +40,8 @@ class MemberSettings:
     :param members: number K of members.
     :param width: of the two hidden layers.
     :param dropout: probability after each layer.
-    :param scaling: how members first differ, "input" or "output" (`nets.MemberEncoder`).
+    :param scaling: how members first differ, "input" or "output" (`nets.MemberEncoder`); where
+        they leave out rows it is "input", see `crossing`.
     :param bins: ramps of a numeric covariate, at most.
     :param steps: size of the steps beside them; 0 for none.
     :param knots: ramps of a revenue, at most.
@@ -131,6 +132,17 @@ class MemberSettings:
             return settings
         epochs, rate = max(4, round(0.7 * settings.epochs)), 1.4 * settings.learning_rate
         return replace(settings, epochs=epochs, learning_rate=rate)
+
+    def crossing(self, rows: int, stops: bool | str) -> tuple[MemberSettings, int]:
+        """Settings with which members leave out rows, and by how many each row is.
+
+        With scaling "output" their first layers are the same but for signs, so that those that see
+        a row learn it by heart for those that do not: pure noise was predicted out of fold.
+
+        :param rows, stops: as in `left_out_of`.
+        """
+        left_out = min(left_out_of(rows, stops), self.members // 2)
+        return (replace(self, scaling="input") if left_out else self), left_out
 
     def training(self, model: nn.Module) -> TrainingDefaults:
         """Options of `fit` for a model with members."""

@@ -172,8 +172,13 @@ class MemberGCM(GCM):
 
     def training_defaults(self, rows: int) -> TrainingDefaults:
         """Options of `fit` where they are left out, which depend on the table."""
-        left_out = min(left_out_of(rows), self.members // 2)
+        left_out = min(left_out_of(rows), self.members // 2) if self.can_leave_out else 0
         return self._settings(rows).training(self)._replace(left_out=left_out)
+
+    @property
+    def can_leave_out(self) -> bool:
+        """Whether members that leave out a row do not learn it from the others."""
+        return self.encoder.first.r is not None
 
     def adapt(self, rows: int, *, epochs: int | None) -> None:
         """The dropout, where none was named."""
@@ -190,8 +195,7 @@ def _encoder(x_dim: int, r_dim: int, members: Any, hidden: Any, seed: int) -> Me
     with Randomness(seed).in_use():
         if isinstance(hidden, str) and hidden == "auto":
             known = MemberSettings.for_table(1, x_dim, r_dim)  # what does not depend on the rows
-            width, scaling = known.width, known.scaling
-            return MemberEncoder(x_dim, members, width, dropout=None, scaling=scaling)
+            return MemberEncoder(x_dim, members, known.width, dropout=None)
         return MemberEncoder(x_dim, members, _widths(hidden), dropout=None)
 
 

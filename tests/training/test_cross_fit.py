@@ -13,8 +13,10 @@ from torch import Tensor
 from training_runs import goes_on
 
 from pyro_gcm import GCM, FitResult, FitSettings, fit
-from pyro_gcm.members import FittedMembers, out_of_fold
+from pyro_gcm.members import FittedMembers, fit_members, out_of_fold
 from pyro_gcm.models import MemberGCM
+from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.nets import MemberEncoder
 from pyro_gcm.training.cross_fit import CrossFit, folds_of
 
 QUICK: Any = {"progress": False, "device": "cpu", "seed": 3}
@@ -121,9 +123,25 @@ def test_an_interrupted_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
         goes_on(run, path, at)
 
 
+def test_members_do_not_learn_noise_for_each_other_where_there_are_many_columns() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = (torch.rand(120, 210, generator=generator) < 0.1).float()
+    r, y = torch.rand(120, 1, generator=generator), torch.arange(120) % 2.0
+    model, settings, result = fit_members(x, r, y, progress=False)
+    p = out_of_fold(model, result, lambda model, x, r: model.predict(x, r), x, r)
+    assert -torch.where(y > 0, p, 1 - p).log().mean() > 0.68
+    assert settings.scaling == "input"
+    assert MemberSettings.for_table(30_000, 210, 1).scaling == "output"
+
+
+def of_output() -> MemberGCM:
+    return MemberGCM(3, 2, members=MemberEncoder(3, 4, scaling="output"))
+
+
 @pytest.mark.parametrize(
     ("make", "options", "message"),
     [
+        (of_output, {}, "left_out must be 0 for members with scaling='output'"),
         (lambda: GCM(3, 2), {}, "left_out must be 0 but for members"),
         (lambda: MemberGCM(3, 2), {"validation": 0.2}, "left_out must be 0 but for members"),
         (lambda: MemberGCM(3, 2), {"objective": "conditional"}, "left_out must be 0 but for"),

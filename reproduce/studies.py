@@ -8,7 +8,7 @@ from reproduce import public, quantile, timing
 from reproduce.ablations import auctions, implicit, latent_sizes, members, particles, stories
 from reproduce.checks import gradient_noise, order, primitives, simple_models
 from reproduce.curves import censoring, distribution, intervals, ordinal, survival
-from reproduce.defaults import calibration, loans, untouched
+from reproduce.defaults import calibration, loans, mixed, untouched
 from reproduce.searching import open_track, search
 from reproduce.study import Study
 
@@ -18,6 +18,7 @@ STUDIES: dict[str, Study] = {
     for study in (
         untouched.STUDY,
         calibration.STUDY,
+        mixed.STUDY,
         loans.STUDY,
         ordinal.STUDY,
         distribution.STUDY,

@@ -89,6 +89,7 @@ FILES = {
     **_of("distribution"),
     **_of("intervals"),
     **_of("calibration"),
+    **_of("mixed"),
     **_of("gradient_noise"),
     **_of("stories"),
     **_of("crossings"),

@@ -29,7 +29,7 @@ from pyro_gcm.audit.result import MonotonicityAudit
 from pyro_gcm.audit.searches import SEARCHES, Searches
 
 #: Rows whose costs are looked at for a proof, at most.
-_PROVED_ROWS = 512
+PROVED_ROWS = 512
 
 
 @one_thread()
@@ -131,7 +131,7 @@ def audit_monotonicity(
                 run(search, share, np.random.default_rng([seed, SEARCHES.index(search)]))
         witness = run.witness()
         look = getattr(predictor, "order_proof", None) if (signs >= 0.0).all() else None
-        proof = None if look is None else look(torch.from_numpy(x[:_PROVED_ROWS]))
+        proof = None if look is None else look(torch.from_numpy(x[:PROVED_ROWS]))
     _warn_of_small_units(run)
     moved, violations, alone = np.sum([tally.columns for tally in run.tallies], 0)
     x_names, r_names = (

@@ -9,6 +9,8 @@ import torch
 from torch import nn
 
 from pyro_gcm import GCM, audit_monotonicity
+from pyro_gcm.audit import audit_table
+from pyro_gcm.estimators import GCMClassifier
 from pyro_gcm.models import MemberGCM, order_proof
 from pyro_gcm.nets import PositiveLinear
 
@@ -123,3 +125,16 @@ def test_an_audit_says_so_beside_its_search() -> None:
     assert "order proved" in audit.summary()
     down = audit_monotonicity(ready(), X, r, increasing=False, pairs=60, progress=False)
     assert down.proof is None
+
+
+def test_the_audit_of_an_estimator_has_the_proof_of_its_model() -> None:
+    table, y = X.numpy(), (X.sum(1) > 0).numpy()
+    known: Any = {"monotonic_cst": [1, 0], "epochs": 1, "alternatives": 1, "members": 2}
+    model = GCMClassifier(**known, hidden=4).fit(table, y)
+    quick: Any = {"pairs": 9, "progress": False}
+    audit = audit_table(model, table, **quick)
+    assert audit.proof.proved
+    assert "order proved: no step" in audit.summary()
+    assert audit_table(model, table, [1, 1], **quick).proof is None
+    model.model_.revenue_map = Cube()
+    assert not audit_table(model, table, **quick).proof.covered

@@ -127,7 +127,9 @@ def test_an_audit_says_so_beside_its_search() -> None:
     assert down.proof is None
 
 
-def test_the_audit_of_an_estimator_has_the_proof_of_its_model() -> None:
+def test_the_audit_of_an_estimator_has_the_proof_of_its_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     table, y = X.numpy(), (X.sum(1) > 0).numpy()
     known: Any = {"monotonic_cst": [1, 0], "epochs": 1, "alternatives": 1, "members": 2}
     model = GCMClassifier(**known, hidden=4).fit(table, y)
@@ -136,5 +138,5 @@ def test_the_audit_of_an_estimator_has_the_proof_of_its_model() -> None:
     assert audit.proof.proved
     assert "order proved: no step" in audit.summary()
     assert audit_table(model, table, [1, 1], **quick).proof is None
-    model.model_.revenue_map = Cube()
+    monkeypatch.setattr(order_proof, "SWEPT", set())
     assert not audit_table(model, table, **quick).proof.covered

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import shown
@@ -22,7 +22,6 @@ from pyro_gcm.estimators.targets import (
     check_labels,
     levels_in_order,
     places_of,
-    row_weights,
     target_column,
 )
 from pyro_gcm.responses import Ordinal
@@ -107,13 +106,12 @@ class GCMOrdinal(ClassOutcome, Answers):
         columns = self._columns_to_fit(X)
         classes = levels_in_order(y, self.levels)
         labels = target_column("y", y)
-        check_consistent_length(columns[0].is_missing, labels)
+        columns, labels, weight = self._counted(columns, labels, sample_weight)
         if classes is None:
             check_labels("y", labels)
             classes = np.unique(labels)
         at = places_of(labels, classes)
-        weight = row_weights(sample_weight, labels)
-        self._check_classes(classes, at, weight)
+        self._check_classes(classes, at)
         outcome = torch.from_numpy(at.astype(np.float32))
         self._learn(columns, outcome, weight, Ordinal(levels=len(classes)))
         self.classes_ = classes

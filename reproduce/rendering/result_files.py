@@ -89,6 +89,7 @@ FILES = {
     **_of("distribution"),
     **_of("intervals"),
     **_of("calibration"),
+    **_of("row_weights"),
     **_of("gradient_noise"),
     **_of("stories"),
     **_of("crossings"),

@@ -85,7 +85,9 @@ class BinaryOutcome(ClassOutcome):
 
         :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.
         :param y: the classes, [n]: text, numbers or booleans.
-        :param sample_weight: weights of the rows, [n], at least 0; equal ones by default.
+        :param sample_weight: weights of the rows, [n], at least 0; equal ones by default. Whole
+            numbers that add up to at most 1,000,000 are counts, as if each row were there so often;
+            of all others only ratios matter, and rows of weight 0 are left out.
         :raises TypeError: for columns that are neither numbers, text nor categories.
         :raises ValueError: for wrong shapes, values or options, and other than two classes.
         """
@@ -202,7 +204,8 @@ class GCMClassifier(BinaryOutcome, Answers):
         says when to stop (`FitSettings.left_out`); of another prior, whether a training on 85 % of
         the rows says how many epochs are best for one on all. "auto" does so for members with 20 to
         20,000 rows, if `epochs` is None.
-    :param class_weight: None, "balanced", or a mapping from classes to weights of their rows.
+    :param class_weight: None, "balanced", or a mapping from classes to weights of their rows, of
+        which only ratios matter.
     :param calibrate: what follows the training: "auto" shifts the costs so that the mean
         probability of the training rows is their rate of events; True makes all costs steeper or
         flatter first, by what is best on rows that members left out, which takes an early stopping

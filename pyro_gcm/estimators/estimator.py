@@ -195,7 +195,7 @@ class MonotoneEstimator(FittedState):
     def _counted(
         self, columns: Table, y: Outcomes, sample_weight: Any
     ) -> tuple[Table, Outcomes, Array | None]:
-        """The rows that count, each as often as it does, and their weights, see `counted`.
+        """The rows that count, each as often as it does, and their weights (None where equal).
 
         :param y: an array or tensor of n rows.
         """
@@ -203,8 +203,8 @@ class MonotoneEstimator(FittedState):
         given = row_weights(sample_weight, y)
         if given is None:
             return columns, y, None
-        index, weight = (part.numpy() for part in counted(torch.from_numpy(given)))
-        return columns.take(index), y[index], weight
+        index, weight = (part.numpy() for part in counted(torch.tensor(given)))
+        return columns.take(index), y[index], None if (weight == weight[0]).all() else weight
 
     def _columns_to_fit(self, X: Any) -> Table:
         """The columns of the training rows; their names are compared in a warm start."""

@@ -121,7 +121,9 @@ class GCMSurvival(Answers):
             the columns of one array. Events are booleans, 0 and 1, or 1 and 2 as in R, of which a
             warning tells; they are found by these values, or by the name "event", in any order. Any
             other censoring is a `data.SurvivalTimes(lower, upper)`: two columns are never bounds.
-        :param sample_weight: weights of the rows, [n], at least 0; equal ones by default.
+        :param sample_weight: weights of the rows, [n], at least 0; equal ones by default. Whole
+            numbers that add up to at most 1,000,000 are counts, as if each row were there so often;
+            of all others only ratios matter, and rows of weight 0 are left out.
         :raises TypeError: for columns that are neither numbers, text nor categories, and for y of
             another form.
         :raises ValueError: for wrong shapes, values or options, and impossible times.

@@ -1,14 +1,12 @@
 """Mutation testing: does a test fail when an operator, a number or a condition is changed?
 
-    python -m pytest -n0 --dist no --cov --cov-context=test --cov-report= \
-        tests/distributions tests/prediction tests/nets tests/inference tests/models
     python tests/mutants.py mutants.csv
 
-The first command notes in `.coverage` which tests run a line, and the second one tries a random
-sample of changes of each package. Every change is tried in a process of its own, which is forked
-after the slow imports, on the tests in the package's folder that run its line, until one fails. The
-table grows with every mutant, and a command that is given again goes on. `--again` tries those that
-survived once more, first on the tests that it names, of which `.coverage` knows nothing yet.
+A random sample of changes of each package is tried. Every mutant has a process of its own, which is
+forked after the slow imports, and in which the tests of its package run until one fails: first the
+files with most of the names of its module. Those that reach the limit of CPU seconds count as
+survived, as "late". The table grows with every mutant, and a command that is given again goes on.
+`--again` tries those that survived once more, on the tests that it names.
 """
 
 import argparse
@@ -17,20 +15,22 @@ import csv
 import importlib
 import os
 import random
+import resource
 import shutil
-import signal
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-from coverage import CoverageData
-
 #: Folders of pyro_gcm, and those of tests that are to find their mutants.
-PACKAGES = {name: (f"tests/{name}/",) for name in ("distributions", "inference")}
-PACKAGES |= {name: (f"tests/{name}/", "tests/models/") for name in ("prediction", "nets")}
+PACKAGES = {
+    "distributions": ("distributions",),
+    "prediction": ("prediction", "models"),
+    "nets": ("nets", "models"),
+    "inference": ("inference",),
+}
 PRELOADED = ("pytest", "torch", "pyro.infer", "pyro.distributions", "scipy.stats", "hypothesis")
-COLUMNS = ("package", "file", "place", "line", "change", "tests", "result")
+PRELOADED += ("pandas", "sklearn", "mpmath")
+COLUMNS = ("package", "file", "place", "line", "change", "result", "seconds")
 _PAIRS = [(ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot)]
 _PAIRS += [(ast.In, ast.NotIn), (ast.Add, ast.Sub), (ast.Mult, ast.Div), (ast.And, ast.Or)]
 _PAIRS += [(ast.BitAnd, ast.BitOr)]
@@ -93,30 +93,38 @@ def sample(root, package, count, seed):
     return random.Random(seed).sample(every, min(count, len(every)))
 
 
+def tests_of(root, package, file):
+    """The files of tests of a package, those with most of the names of a module first."""
+    body = ast.parse((root / file).read_text()).body
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    names = [Path(file).stem, *(node.name for node in body if isinstance(node, kinds))]
+
+    def mentions(path):
+        text = path.read_text()
+        return -sum(text.count(name) for name in names)
+
+    folders = [sorted((root / "tests" / name).glob("test_*.py")) for name in PACKAGES[package]]
+    return [p.relative_to(root).as_posix() for part in folders for p in sorted(part, key=mentions)]
+
+
 def outcome(tree, file, place, tests, limit):
-    """killed, survived or timeout."""
+    """killed, survived or late, and the CPU seconds."""
     whole, path = (tree / file).read_text(), tree / file
     mutate(nodes(parsed := ast.parse(whole))[place])
     path.write_text(ast.unparse(ast.fix_missing_locations(parsed)))
-    child, until = os.fork(), time.monotonic() + limit
+    child = os.fork()
     if not child:
-        os.setpgid(0, 0)
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
         os.chdir(tree)
         sys.path.insert(0, str(tree))
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         os.dup2(1, 2)
-        options = ["-x", "-q", "-n0", "-p", "no:cacheprovider", "-p", "no:randomly"]
-        os._exit(int(sys.modules["pytest"].main([*options, *tests])))
-    while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done or time.monotonic() > until:
-            break
-        time.sleep(0.05)
-    if not done:
-        os.killpg(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        options = ["-x", "-q", "-n0", "-p", "no:cacheprovider", *tests]
+        os._exit(int(sys.modules["pytest"].main(options)))
+    _, status, used = os.wait4(child, 0)
     path.write_text(whole)
-    return ("killed" if os.waitstatus_to_exitcode(status) else "survived") if done else "timeout"
+    result = "killed" if os.waitstatus_to_exitcode(status) else "survived"
+    return "late" if os.WIFSIGNALED(status) else result, round(used.ru_utime + used.ru_stime, 1)
 
 
 def main():
@@ -125,17 +133,12 @@ def main():
     parser.add_argument("table", type=Path)
     parser.add_argument("--each", type=int, default=30, help="mutants of a package")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--most", type=int, default=400, help="tests of a mutant")
-    parser.add_argument("--limit", type=float, default=300.0, help="seconds of a mutant")
-    parser.add_argument("--again", nargs="*", help="tests to try on those that survived")
+    parser.add_argument("--limit", type=int, default=120, help="CPU seconds of a mutant")
+    parser.add_argument("--again", nargs="+", help="tests to try on those that survived")
     arguments = parser.parse_args()
-    root, coverage = Path(__file__).resolve().parents[1], CoverageData()
-    coverage.read()
-    lines = {Path(f).as_posix(): f for f in coverage.measured_files()}
-    rows = []
-    if arguments.table.exists():
-        rows = list(csv.DictReader(arguments.table.open()))
-    known = {(row["file"], int(row["place"])): row for row in rows}
+    root, table, known = Path(__file__).resolve().parents[1], arguments.table, {}
+    if table.exists():
+        known = {(row["file"], row["place"]): row for row in csv.DictReader(table.open())}
     for name in PRELOADED:
         importlib.import_module(name)
     with tempfile.TemporaryDirectory() as folder:
@@ -145,29 +148,21 @@ def main():
         shutil.copy(root / "pyproject.toml", tree)
         for package in PACKAGES:
             for file, place, line, change in sample(root, package, arguments.each, arguments.seed):
-                row = known.get((file, place))
-                if row and (arguments.again is None or row["result"] != "survived"):
+                row = known.get((file, str(place)))
+                if row and (not arguments.again or row["result"] == "killed"):
                     continue
-                measured = next((f for name, f in lines.items() if name.endswith(file)), "")
-                contexts = coverage.contexts_by_lineno(measured).get(line, [])
-                own = PACKAGES[package]
-                tests = {c.rpartition("|")[0] for c in contexts if c.startswith(own)}
-                stem = Path(file).stem
-                order = sorted(tests, key=lambda t: (f"test_{stem}" not in t, hash(t)))
-                chosen = [*(arguments.again or ()), *order[: arguments.most]]
-                result = (
-                    outcome(tree, file, place, chosen, arguments.limit) if chosen else "no test"
-                )
-                found = (package, file, place, line, change, len(tests), result)
-                known[file, place] = dict(zip(COLUMNS, found, strict=True))
-                with arguments.table.open("w", newline="") as table:
-                    writer = csv.DictWriter(table, COLUMNS)
+                tests = arguments.again or tests_of(root, package, file)
+                found = outcome(tree, file, place, tests, arguments.limit)
+                values = (package, file, str(place), line, change, *found)
+                known[file, str(place)] = dict(zip(COLUMNS, values, strict=True))
+                with table.open("w", newline="") as written:
+                    writer = csv.DictWriter(written, COLUMNS)
                     writer.writeheader()
                     writer.writerows(known.values())
-                print(*found, flush=True)
+                print(*values, flush=True)
     for package in PACKAGES:
         results = [row["result"] for row in known.values() if row["package"] == package]
-        print(package, f"{sum(r in ('killed', 'timeout') for r in results)} of {len(results)}")
+        print(package, f"{results.count('killed')} of {len(results)} killed")
 
 
 if __name__ == "__main__":

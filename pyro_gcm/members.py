@@ -18,7 +18,7 @@ from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, one_of, shown
 from pyro_gcm._utils.warn import told_once
 from pyro_gcm.inference import FitResult, fit
-from pyro_gcm.inference.training_data import checked_weights
+from pyro_gcm.inference.training_data import checked_weights, counted
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.models.members import member_map
@@ -122,7 +122,7 @@ def fit_members(
     """Build and train a GCM of members on rows (x, r, y) in the units of the data.
 
     :param x: [n, x_dim]; `r`: [n, r_dim], in which the prediction is to rise; `y`: [n].
-    :param sample_weight: how much each row counts, [n], as in `fit`; rows of weight 0 are left out.
+    :param sample_weight: how much each row counts, [n], as in `fit`: whole numbers are counts.
     :param response: a name that `GCM` takes, such as "binary", "continuous" or "survival".
     :param settings: by default those of `MemberSettings.for_response`.
     :param early_stopping: whether each row is left out by two of the members, whose prediction
@@ -150,7 +150,7 @@ def fit_members(
     one_of("response", response, list(RESPONSES))
     (rows, x_dim), (_, r_dim) = _shape("x", x), _shape("r", r)
     if sample_weight is not None:
-        rows = int(checked_weights(sample_weight, rows).count_nonzero())
+        rows = len(counted(checked_weights(sample_weight, rows))[0])
     chosen = settings or MemberSettings.for_response(response, rows, x_dim, r_dim)
     chosen, left_out = chosen.crossing(rows, early_stopping)
     model = build_members(
@@ -178,7 +178,8 @@ def out_of_fold(
     :param result: of the training, in which members left rows out.
     :param function: (model, *columns of some rows) -> what is asked for, [rows, ...], such as
         `lambda model, x, r: model.predict(x, r)`.
-    :param columns: of the rows that counted in the training, in their order, or of the first ones.
+    :param columns: of the rows that counted in the training, each as often as it did, in their
+        order, or of the first ones.
     :raises ValueError: if no member left out rows, or for more rows than were trained on.
 
     >>> import torch

@@ -6,7 +6,7 @@ from typing import Any
 
 from reproduce import public, quantile, timing
 from reproduce.ablations import auctions, implicit, latent_sizes, members, particles, stories
-from reproduce.checks import gradient_noise, order, primitives, simple_models
+from reproduce.checks import gradient_noise, order, primitives, row_weights, simple_models
 from reproduce.curves import censoring, distribution, intervals, ordinal, survival
 from reproduce.defaults import calibration, loans, mixed, untouched
 from reproduce.searching import open_track, search
@@ -33,6 +33,7 @@ STUDIES: dict[str, Study] = {
         simple_models.STUDY,
         order.FALLS,
         order.CROSSINGS,
+        row_weights.STUDY,
         gradient_noise.STUDY,
         primitives.STUDY,
         timing.STUDY,

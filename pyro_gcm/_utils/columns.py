@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any
@@ -39,6 +39,12 @@ class Column:
     labels: npt.NDArray[np.object_] | None = None
     categorical: bool = False
     levels: tuple[str | float, ...] | None = None
+
+    def take(self, index: npt.NDArray[np.intp]) -> Column:
+        """The rows `index`."""
+        numbers = None if self.numbers is None else self.numbers[index]
+        labels = None if self.labels is None else self.labels[index]
+        return replace(self, numbers=numbers, labels=labels)
 
     def as_labels(self) -> npt.NDArray[np.object_]:
         """The values as labels."""

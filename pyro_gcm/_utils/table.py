@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from torch import Tensor
 
 from pyro_gcm._utils.columns import Column, column_of, columns_of, unmasked
@@ -25,6 +26,10 @@ class Table(list[Column]):
     def __init__(self, columns: Sequence[Column], names: Sequence[str] | None = None) -> None:
         super().__init__(columns)
         self.names = None if names is None else list(names)
+
+    def take(self, index: npt.NDArray[np.intp]) -> Table:
+        """The rows `index` of all columns."""
+        return Table([column.take(index) for column in self], self.names)
 
     def like(self, names: Sequence[str] | None, count: int, owner: str) -> Table:
         """These columns in the order of those that something was fitted to.

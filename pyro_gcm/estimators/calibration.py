@@ -46,7 +46,6 @@ def best_steepness(model: MemberGCM, result: FitResult, rows: TrainingRows) -> f
 
     :param model: trained on the rows, with the result of that training.
     """
-    rows = rows.take(rows.counted)
 
     def at_each(crossed: Any, x: Tensor, r: Tensor) -> Tensor:
         """Predictions [b, S]."""

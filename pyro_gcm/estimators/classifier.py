@@ -11,7 +11,6 @@ import torch
 from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_consistent_length
 
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import shown
@@ -34,13 +33,12 @@ if TYPE_CHECKING:
 class ClassOutcome(ClassifierMixin, MonotoneEstimator):
     """A classifier, of classes with or without an order."""
 
-    def _check_classes(self, classes: Values, at: Values, weight: Array | None) -> None:
+    def _check_classes(self, classes: Values, at: Values) -> None:
         """Refuse classes of which rows have one, and others than those of the first fit.
 
-        :param at: the place of the class of each row, [n].
-        :param weight: of the rows, [n], or None for equal ones.
+        :param at: the place of the class of each row that counts, [n].
         """
-        there = np.unique(at if weight is None else at[weight > 0])
+        there = np.unique(at)
         if len(there) < 2:
             raise ValueError(
                 f"y must have at least two classes, got one class, {classes.tolist()[there[0]]!r}, "
@@ -87,22 +85,23 @@ class BinaryOutcome(ClassOutcome):
 
         :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.
         :param y: the classes, [n]: text, numbers or booleans.
-        :param sample_weight: weights of the rows, [n], at least 0; equal ones by default.
+        :param sample_weight: weights of the rows, [n], at least 0; equal ones by default. Whole
+            numbers that add up to at most 1,000,000 are counts, as if each row were there so often;
+            of all others only ratios matter, and rows of weight 0 are left out.
         :raises TypeError: for columns that are neither numbers, text nor categories.
         :raises ValueError: for wrong shapes, values or options, and other than two classes.
         """
         columns = self._columns_to_fit(X)
-        y = target_column("y", y)
-        check_consistent_length(columns[0].is_missing, y)
+        columns, y, weight = self._counted(columns, target_column("y", y), sample_weight)
         check_labels("y", y)
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         if kind != "binary":
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is {kind}."
             )
-        weight = self._weighed(y, row_weights(sample_weight, y))
+        weight = self._weighed(y, weight)
         classes, at = np.unique(y, return_inverse=True)
-        self._check_classes(classes, at, weight)
+        self._check_classes(classes, at if weight is None else at[weight > 0])
         event = self._event_among(classes.tolist())
         if self._goes_on:
             known = classes.tolist()[self.event_column_]
@@ -137,7 +136,7 @@ class BinaryOutcome(ClassOutcome):
         return classes.index(self.positive)
 
     def _weighed(self, y: Values, weight: Array | None) -> Array | None:
-        """Weights of the rows with those of their classes, or None where all are equal."""
+        """Weights of the rows with those of their classes, which are relative, or None."""
         if self.class_weight is None:
             return weight
         try:
@@ -148,7 +147,9 @@ class BinaryOutcome(ClassOutcome):
             raise ValueError(
                 f"class_weight must have finite weights of at least 0, got {self.class_weight!r}"
             )
-        return of_class if weight is None else weight * of_class
+        both = of_class if weight is None else weight * of_class
+        most = both.max()
+        return both / most if most > 0 else both
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the two classes, [n, 2], in the order of `classes_`."""
@@ -203,7 +204,8 @@ class GCMClassifier(BinaryOutcome, Answers):
         says when to stop (`FitSettings.left_out`); of another prior, whether a training on 85 % of
         the rows says how many epochs are best for one on all. "auto" does so for members with 20 to
         20,000 rows, if `epochs` is None.
-    :param class_weight: None, "balanced", or a mapping from classes to weights of their rows.
+    :param class_weight: None, "balanced", or a mapping from classes to weights of their rows, of
+        which only ratios matter.
     :param calibrate: what follows the training: "auto" shifts the costs so that the mean
         probability of the training rows is their rate of events; True makes all costs steeper or
         flatter first, by what is best on rows that members left out, which takes an early stopping

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from torch import Tensor
 
 from pyro_gcm._utils.options import flag, share
@@ -18,11 +19,14 @@ from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.estimators.constraints import categories, directions
 from pyro_gcm.estimators.encoding import TableEncoding
 from pyro_gcm.estimators.state import FittedState
-from pyro_gcm.estimators.targets import Array
+from pyro_gcm.estimators.targets import Array, row_weights
 from pyro_gcm.estimators.training import TrainingPlan, TrainingRows, trained
 from pyro_gcm.inference import FitResult
+from pyro_gcm.inference.training_data import counted
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.responses import Response
+
+Outcomes = TypeVar("Outcomes", npt.NDArray[Any], Tensor)
 
 
 class Bands(NamedTuple):
@@ -187,6 +191,20 @@ class MonotoneEstimator(FittedState):
         signs = [column.sign for column in self.encoding_.columns]
         same_as_first("monotonic_cst must be that", signs, wanted)
         same_as_first("bootstrap must be that", len(self.bootstrap_models_), bootstrap)
+
+    def _counted(
+        self, columns: Table, y: Outcomes, sample_weight: Any
+    ) -> tuple[Table, Outcomes, Array | None]:
+        """The rows that count, each as often as it does, and their weights (None where equal).
+
+        :param y: an array or tensor of n rows.
+        """
+        check_consistent_length(columns[0].is_missing, y)
+        given = row_weights(sample_weight, y)
+        if given is None:
+            return columns, y, None
+        index, weight = (part.numpy() for part in counted(torch.tensor(given)))
+        return columns.take(index), y[index], None if (weight == weight[0]).all() else weight
 
     def _columns_to_fit(self, X: Any) -> Table:
         """The columns of the training rows; their names are compared in a warm start."""

@@ -86,7 +86,8 @@ class IGCMClassifier(BinaryOutcome):
     :param learning_rate: of the optimiser; 0.01 by default.
     :param early_stopping: whether a first model, of 85 % of the rows, says how many epochs are best
         for another one of all rows; "auto" does not.
-    :param class_weight: None, "balanced", or a mapping from classes to weights of their rows.
+    :param class_weight: None, "balanced", or a mapping from classes to weights of their rows, of
+        which only ratios matter.
     :param calibrate: "auto" shifts the costs after the training, so that the mean probability of
         the training rows is their rate of events; False does not.
     :param bootstrap: models that are fitted on bootstrap samples, for bands.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import shown
@@ -22,7 +22,6 @@ from pyro_gcm.estimators.targets import (
     check_labels,
     levels_in_order,
     places_of,
-    row_weights,
     target_column,
 )
 from pyro_gcm.responses import Ordinal
@@ -99,7 +98,9 @@ class GCMOrdinal(ClassOutcome, Answers):
 
         :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.
         :param y: the labels, [n]; see the class for their order.
-        :param sample_weight: weights of the rows, [n], at least 0; equal ones by default.
+        :param sample_weight: weights of the rows, [n], at least 0; equal ones by default. Whole
+            numbers that add up to at most 1,000,000 are counts, as if each row were there so often;
+            of all others only ratios matter, and rows of weight 0 are left out.
         :raises TypeError: for columns that are neither numbers, text nor categories.
         :raises ValueError: for wrong shapes, values or options, labels that are not among
             `levels`, and fewer than two different labels.
@@ -107,13 +108,12 @@ class GCMOrdinal(ClassOutcome, Answers):
         columns = self._columns_to_fit(X)
         classes = levels_in_order(y, self.levels)
         labels = target_column("y", y)
-        check_consistent_length(columns[0].is_missing, labels)
+        columns, labels, weight = self._counted(columns, labels, sample_weight)
         if classes is None:
             check_labels("y", labels)
             classes = np.unique(labels)
         at = places_of(labels, classes)
-        weight = row_weights(sample_weight, labels)
-        self._check_classes(classes, at, weight)
+        self._check_classes(classes, at)
         outcome = torch.from_numpy(at.astype(np.float32))
         self._learn(columns, outcome, weight, Ordinal(levels=len(classes)))
         self.classes_ = classes

@@ -51,13 +51,14 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
 
         :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.
         :param y: numbers, [n].
-        :param sample_weight: weights of the rows, [n], at least 0; equal ones by default.
+        :param sample_weight: weights of the rows, [n], at least 0; equal ones by default. Whole
+            numbers that add up to at most 1,000,000 are counts, as if each row were there so often;
+            of all others only ratios matter, and rows of weight 0 are left out.
         :raises TypeError: for columns that are neither numbers, text nor categories.
         :raises ValueError: for wrong shapes, values or options.
         """
         columns = self._columns_to_fit(X)
-        y = target_numbers("y", y)
-        check_consistent_length(columns[0].is_missing, y)
+        columns, y, weight = self._counted(columns, target_numbers("y", y), sample_weight)
         largest, spread = np.abs(y).max(), float(np.ptp(y / 2.0))
         if largest > _LARGEST or 0.0 < spread < 1.0 / _LARGEST:  # whose squares are no numbers
             raise ValueError(
@@ -66,7 +67,7 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
             )
         if len(y) < 2:
             raise ValueError("n_samples=1: at least 2 rows are needed for the spread of y")
-        self._learn(columns, torch.tensor(y), row_weights(sample_weight, y), self.response)
+        self._learn(columns, torch.tensor(y), weight, self.response)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -118,9 +119,8 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         def rank(model: Any, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
             return model.predictive(x, r).cdf(y[:, None])[:, 0].double().cpu()
 
-        index = rows.counted
-        ranks, order = out_of_fold(model, result, rank, *rows.take(index)[:3]).sort()
-        below = rows.weights[index].double()[order].cumsum(0)
+        ranks, order = out_of_fold(model, result, rank, *rows[:3]).sort()
+        below = rows.weights.double()[order].cumsum(0)
         places = torch.linspace(0.0, 1.0, LEVELS, dtype=torch.float64) * below[-1]
         at = torch.searchsorted(below, places).clamp(max=len(ranks) - 1)
         self.ranks_ = ranks[at].clamp(_EDGE, 1.0 - _EDGE).numpy()
@@ -208,11 +208,10 @@ class GCMRegressor(RealOutcome, Answers):
         one_of("response", response, ("auto", *CHOICES))
         if response != "auto":
             return response
-        counts = rows.counted
-        if len(counts) < _FEWEST_ROWS or not _is_unusual(rows.y[counts]):
+        if len(rows.y) < _FEWEST_ROWS or not _is_unusual(rows.y):
             return CHOICES[0]
         generator = torch.Generator().manual_seed(seed)
-        mixed = counts[torch.randperm(len(counts), generator=generator)][:_MOST_ROWS]
+        mixed = torch.randperm(len(rows.y), generator=generator)[:_MOST_ROWS]
         parts = mixed.tensor_split([int(VALIDATION * len(mixed))])
         held, learn = (rows.take(part) for part in parts)
         scores = {}

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from sklearn.utils.validation import check_consistent_length
 
 from pyro_gcm._utils.options import flag
@@ -122,7 +121,9 @@ class GCMSurvival(Answers):
             the columns of one array. Events are booleans, 0 and 1, or 1 and 2 as in R, of which a
             warning tells; they are found by these values, or by the name "event", in any order. Any
             other censoring is a `data.SurvivalTimes(lower, upper)`: two columns are never bounds.
-        :param sample_weight: weights of the rows, [n], at least 0; equal ones by default.
+        :param sample_weight: weights of the rows, [n], at least 0; equal ones by default. Whole
+            numbers that add up to at most 1,000,000 are counts, as if each row were there so often;
+            of all others only ratios matter, and rows of weight 0 are left out.
         :raises TypeError: for columns that are neither numbers, text nor categories, and for y of
             another form.
         :raises ValueError: for wrong shapes, values or options, and impossible times.
@@ -130,15 +131,14 @@ class GCMSurvival(Answers):
         columns = self._columns_to_fit(X)
         known = self.event_codes_ if self._goes_on else None
         times, codes = event_times(y, known)
-        check_consistent_length(columns[0].is_missing, times.lower)
-        weight = row_weights(sample_weight, times.lower.numpy())
-        seen = torch.cat([times.lower, times.upper])
+        columns, outcome, weight = self._counted(columns, times.columns(), sample_weight)
+        seen = outcome[:, :2]
         at = np.unique(seen[(seen > 0.0) & seen.isfinite()].numpy())
         if not len(at):
             raise ValueError("y must have a time above 0")
         if self.cured is not None:
             one_of("cured", self.cured, ["constant", "conditional"])
-        self._learn(columns, times.columns(), weight, Survival(horizon=self.horizon))
+        self._learn(columns, outcome, weight, Survival(horizon=self.horizon))
         self.event_codes_ = codes
         if len(at) > _CURVE_TIMES:  # quantiles of them, with the first and the last
             at = at[np.linspace(0, len(at) - 1, _CURVE_TIMES).round().astype(int)]

@@ -78,7 +78,7 @@ def check_labels(name: str, labels: Values) -> None:
 
 
 def row_weights(sample_weight: Any, target: Any) -> Array | None:
-    """Checked weights of the rows of a target, [n]; None where all are equal."""
+    """Checked weights of the rows of a target, [n], or None."""
     if sample_weight is None:
         return None
     if not isinstance(sample_weight, Real):
@@ -90,7 +90,8 @@ def row_weights(sample_weight: Any, target: Any) -> Array | None:
         raise ValueError(f"sample_weight must have numbers of at most 1e308: {error}") from error
     if not (given > 0).any():
         raise ValueError("sample_weight must have a positive weight, got only zeros")
-    return None if (given == given[0]).all() else given
+    checked: Array = given
+    return checked
 
 
 def levels_in_order(y: Any, levels: Any) -> Values | None:

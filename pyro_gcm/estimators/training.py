@@ -31,7 +31,7 @@ _OF_MODELS = dict.fromkeys(("hidden", "alternatives", "costs"), positive_int)
 
 
 class TrainingRows(NamedTuple):
-    """Rows as a model reads them, and their weights or None.
+    """Rows as a model reads them, and their weights, above 0, or None.
 
     :param widths: columns of x that stand for one of the table, one after the other.
     :param ordered: groups of columns of x that stand for the levels of an ordered category.
@@ -46,29 +46,24 @@ class TrainingRows(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Numbers of rows that count, of covariates and of revenues."""
-        return len(self.counted), self.x.shape[1], self.r.shape[1]
+        """Numbers of rows, of covariates and of revenues."""
+        return len(self.y), self.x.shape[1], self.r.shape[1]
 
     @property
     def weights(self) -> Tensor:
         """Weights of the rows, of 1 where all are equal."""
         return torch.ones(len(self.y)) if self.weight is None else self.weight
 
-    @property
-    def counted(self) -> Tensor:
-        """Indices of the rows that count."""
-        return self.weights.nonzero()[:, 0]
-
     def resampled(self, seed: int) -> TrainingRows:
-        """A bootstrap sample of the rows that count, drawn again until it has what they have.
+        """A bootstrap sample of the rows, drawn again until it has what they have.
 
         That is two values of y, and an event among times.
         """
-        generator, index = torch.Generator().manual_seed(seed), self.counted
+        generator, count = torch.Generator().manual_seed(seed), len(self.y)
         kinds = self.y if self.y.dim() == 1 else self.y[:, 1].isfinite()
-        wanted = min(2, len(kinds[index].unique()))
+        wanted = min(2, len(kinds.unique()))
         while True:
-            drawn = index[torch.randint(len(index), (len(index),), generator=generator)]
+            drawn = torch.randint(count, (count,), generator=generator)
             if len(kinds[drawn].unique()) >= wanted:
                 return self.take(drawn)
 
@@ -86,11 +81,11 @@ class TrainingRows(NamedTuple):
         :param weight: of all of them, as a number of rows.
         """
         generator = torch.Generator().manual_seed(seed)
-        index, others = self.counted, min(len(self.counted), PRIOR_ROWS)
-        mean = float(self.weights[index].double().mean())
+        count, others = len(self.y), min(len(self.y), PRIOR_ROWS)
+        mean = float(self.weights.double().mean())
 
         def another() -> Tensor:
-            return index[torch.randint(len(index), (others,), generator=generator)]
+            return torch.randint(count, (others,), generator=generator)
 
         x = torch.cat([block[another()] for block in self.x.split(list(self.widths), 1)], 1)
         r = torch.stack([column[another()] for column in self.r.unbind(1)], 1)
@@ -231,7 +226,7 @@ def trained(
         options["left_out"] = 0
     if plan.prior:
         if before is None:  # the units are those of the rows themselves
-            model.learn_units(*rows.take(rows.counted)[:3])
+            model.learn_units(*rows[:3])
         rows, options["standardize"] = rows.with_prior(plan.prior, seed), False
     options |= {"sample_weight": rows.weight, "seed": seed, **common}
     return model, fit(model, rows.x, rows.r, rows.y, **gathered(options))

@@ -33,6 +33,8 @@ from pyro_gcm.training.cross_fit import folds_of
 _CPU = torch.device("cpu")
 #: Most rows from which quantiles are taken, of data that are read in every epoch.
 SAMPLE_ROWS = 200_000
+#: Up to this total, weights of whole numbers are counts of rows.
+MOST_COUNTED = 1_000_000
 #: Columns that a row must have.
 _ALL = "xry"
 
@@ -88,13 +90,11 @@ class DataInMemory(TrainingData):
         model.response.check_latent(model, self.columns["y"])
         self.groups = None if groups is None else _labels(groups, len(self.columns["x"]))
         if sample_weight is not None:
-            weights = checked_weights(sample_weight, len(self.columns["x"]))
-            kept = weights.nonzero()[:, 0]
-            rows = selected([*self.columns.values(), weights], kept)
-            self.columns = dict(zip(self.columns, rows, strict=False))
-            self.weighted = bool((rows[-1] != rows[-1][0]).any())
-            self.weights = rows[-1] if self.weighted else None
-            self.groups = None if self.groups is None else self.groups[kept]
+            index, weights = counted(checked_weights(sample_weight, len(self.columns["x"])))
+            self.columns = {name: column[index] for name, column in self.columns.items()}
+            self.weighted = bool((weights != weights[0]).any())
+            self.weights = weights if self.weighted else None
+            self.groups = None if self.groups is None else self.groups[index]
         self.names = {name: column_names(columns[i]) for i, name in enumerate("xr")}
         for name in ("x", "r"):
             no_empty_column(name, self.columns[name], self.names[name])
@@ -152,7 +152,7 @@ class DataInMemory(TrainingData):
 
 
 def checked_weights(sample_weight: ArrayLike, rows: int) -> Tensor:
-    """Weights of the rows in float64, the largest of them 1, on the CPU.
+    """Weights of the rows in float64, on the CPU.
 
     :raises ValueError: unless there is a finite weight of at least 0 for every row, not all 0.
     """
@@ -168,7 +168,23 @@ def checked_weights(sample_weight: ArrayLike, rows: int) -> Tensor:
         )
     if not weights.any():
         raise ValueError("sample_weight must have a weight above 0, got only 0")
-    return weights / weights.amax()
+    return weights
+
+
+def counted(weights: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows that count, each as often as it does, and their weights, the largest of them 1.
+
+    Whole numbers are counts: a row of weight 3 is there three times. Others, and those that add up
+    to more than `MOST_COUNTED`, are relative: every row of a weight above 0 is there once.
+
+    :param weights: at least 0, not all 0, [n].
+    :returns: indices of rows in their order, and a weight above 0 for each.
+    """
+    if weights.sum() <= MOST_COUNTED and (weights == weights.round()).all():
+        index = torch.arange(len(weights)).repeat_interleave(weights.long())
+        return index, weights.new_ones(len(index))
+    index = weights.nonzero()[:, 0]
+    return index, weights[index] / weights.amax()
 
 
 def _labels(groups: Any, rows: int) -> Tensor:

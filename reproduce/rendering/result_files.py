@@ -90,6 +90,7 @@ FILES = {
     **_of("intervals"),
     **_of("calibration"),
     **_of("mixed"),
+    **_of("row_weights"),
     **_of("gradient_noise"),
     **_of("stories"),
     **_of("crossings"),

@@ -48,15 +48,14 @@ def test_rows_of_the_prior_have_values_of_other_rows_and_its_weight():
     x[:, 2] = 1.0 - x[:, 1]  # which stand for one column of the table
     r, y = torch.rand(n, 1, generator=generator), torch.arange(n).float()
     weight = torch.full((n,), 2.0, dtype=torch.float64)
-    weight[0] = 0.0
     rows = TrainingRows(x, r, y, weight, [1, 2]).with_prior(5.0, seed=1)
     other = slice(n, None)
-    assert len(rows.y[other]) == n - 1
+    assert len(rows.y[other]) == n
     assert rows.weight[other].sum() == pytest.approx(5.0 * 2.0)
     assert torch.equal(rows.weight[:n], weight)
     for ours, theirs in ((rows.x, x), (rows.r, r), (rows.y[:, None], y[:, None])):
         for column in range(theirs.shape[1]):
-            assert set(ours[other, column].tolist()) <= set(theirs[1:, column].tolist())
+            assert set(ours[other, column].tolist()) <= set(theirs[:, column].tolist())
     torch.testing.assert_close(rows.x[other, 2], 1.0 - rows.x[other, 1])
     together = (rows.x[other, :1] == x.T[0]) & (rows.y[other, None] == y)
     assert together.any(1).float().mean() < 0.2  # x and y are of different rows

@@ -12,7 +12,7 @@ from torch import Tensor
 from training_cases import CASES, QUICK, RENYI, Rows, case_of, loss_and_gradient
 from training_runs import same, weights
 
-from pyro_gcm import GCM, fit, fit_members
+from pyro_gcm import GCM, FitSettings, fit, fit_members
 from pyro_gcm.inference.bounds import weighable, weighted_loss
 from pyro_gcm.inference.program_trainer import DrivenSites
 from pyro_gcm.inference.scored import Noise, Scored
@@ -90,6 +90,35 @@ def test_rows_of_weight_0_are_left_out_and_equal_weights_change_nothing(toy: Row
     rising = torch.linspace(0.1, 2.0, 133)
     fit(models[3], x[kept], r[kept], y[kept], sample_weight=rising, validation=0.2, **QUICK)
     assert not same(weights(models[0]), weights(models[3]))
+
+
+def test_whole_weights_are_counts(toy: Rows) -> None:
+    columns = [column[:40] for column in toy]
+    count = torch.arange(40) % 4
+    often = [column.repeat_interleave(count, 0) for column in columns]
+    models = [GCM(3, 2) for _ in range(3)]
+    options = {**QUICK, "validation": 0.2, "settings": FitSettings(patience=1)}
+    fit(models[0], *columns, sample_weight=count, **options)
+    fit(models[1], *often, **options)
+    fit(models[2], *columns, sample_weight=count / 3, **options)
+    assert same(weights(models[0]), weights(models[1]))
+    assert not same(weights(models[0]), weights(models[2]))
+
+
+def test_copies_of_a_row_are_left_out_one_by_one_unless_they_are_grouped(toy: Rows) -> None:
+    columns = [column[:40] for column in toy]
+    count = 1 + torch.arange(40) % 4
+    often = [column.repeat_interleave(count, 0) for column in columns]
+    small: Any = {"settings": MemberSettings(epochs=1, members=4, width=8), "progress": False}
+    small["early_stopping"] = True
+    one = fit_members(*columns, sample_weight=count, **small)
+    other = fit_members(*often, **small)
+    assert torch.equal(one.model.predict(*columns[:2]), other.model.predict(*columns[:2]))
+    grouped = fit_members(*columns, sample_weight=count, groups=torch.arange(40), **small)
+    for result, together in ((one.result, False), (grouped.result, True)):
+        assert result.crossed is not None
+        copies = result.crossed.fold.split(count.tolist())
+        assert all(len(fold.unique()) == 1 for fold in copies) == together
 
 
 def test_only_ratios_of_weights_matter(toy: Rows) -> None:

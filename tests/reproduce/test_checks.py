@@ -8,7 +8,7 @@ import pytest
 import torch
 from toys import load_as, row, toy
 
-from reproduce.checks import order, simple_models
+from reproduce.checks import order, row_weights, simple_models
 from reproduce.runs import Fit
 
 
@@ -49,6 +49,18 @@ def test_the_model_that_was_made_to_fall_is_found(monkeypatch):
     lines = order.falls_report(pd.DataFrame(rows)).splitlines()
     assert lines[2] == f"| {order.FALLING} | yes | {found['pairs']} | {found['falls']} |"
     assert lines[-1] == "Of those that may not fall, 0 in 0 pairs fell."
+
+
+def test_whole_weights_of_rows_are_counts_in_distribution():
+    names = {"dataset": "GCMClassifier", "method": "no early stopping", "settings": '{"seeds": 12}'}
+    found = row_weights.run(Fit("any", variant="any", protocol="any", split="0", seed=0, **names))
+    p = {way: [v for name, v in found.items() if f"p, {way}" in name] for way in row_weights.WAYS}
+    assert min(p["counts"]) > 0.02
+    assert min(p["relative"]) < 1e-4
+    table = [row(**names, metric=name, value=v) for name, v in found.items()]
+    lines = row_weights.report(pd.DataFrame(table)).splitlines()
+    corrected = [min(1.0, 4.0 * min(p[way])) for way in row_weights.WAYS]
+    assert lines[2].split(" | ")[2:] == [f"{corrected[0]:.2g}", f"{corrected[1]:.2g} |"]
 
 
 @pytest.mark.parametrize("method", ["Linear", "Linear, revenues alone"])

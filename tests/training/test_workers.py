@@ -99,7 +99,7 @@ WITHOUT_NOISE: dict[str, dict[str, Any]] = {
     "early stopping": {"validation": 0.2, "patience": 2},
     "Pyro's handlers": {"engine": "pyro", "epochs": 1},
     "read in every epoch": {"data": [TABLE], "validation": 0.2},
-    "weights": {"sample_weight": torch.arange(1.0, 67.0)},
+    "weights": {"sample_weight": torch.arange(1.0, 67.0) / 8.0},
 }
 
 

@@ -9,6 +9,8 @@ from reproduce.ablations import auctions, implicit, latent_sizes, members, parti
 from reproduce.checks import gradient_noise, order, primitives, simple_models
 from reproduce.curves import censoring, distribution, intervals, ordinal, survival
 from reproduce.defaults import calibration, loans, untouched
+from reproduce.posteriors import calibration as guide_calibration
+from reproduce.posteriors import study as reference_posteriors
 from reproduce.searching import open_track, search
 from reproduce.study import Study
 
@@ -34,6 +36,8 @@ STUDIES: dict[str, Study] = {
         order.CROSSINGS,
         gradient_noise.STUDY,
         primitives.STUDY,
+        reference_posteriors.STUDY,
+        guide_calibration.STUDY,
         timing.STUDY,
     )
 }

@@ -130,7 +130,8 @@ def simulation_based_calibration(
     :param sites: which of "z", "k" and "c" to rank; all by default.
     :param sampler: function (x, r, y, *, num_samples, seed) -> draws by site, z [S, B, D] (and k
         [S, B, K]) and, if they are ranked, c [S, B, (G,) K] in the units of `simulate`;
-        `model.cost_posterior` with units="standard" by default.
+        `model.cost_posterior` with units="standard" by default; `partial(guide_draws, model)` tests
+        the guide.
     :param batch_size: maximum number of simulations in a call of the sampler.
     :param seed: seed of the simulations, of the sampler, and of the order of equal values.
     :param progress: whether to show a progress bar if it takes longer than two seconds.

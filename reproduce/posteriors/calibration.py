@@ -35,7 +35,7 @@ from reproduce.study import Study
 MODELS = {"GCM": "GCM, binary y", "IGCM": "IGCM, binary y", "levels": "GCM, four levels"}
 #: Rows that a guide is trained on, rows whose latent variables are ranked, and draws of each.
 TRAINING, ROWS, DRAWS = 4_000, 1_000, 99
-EPOCHS = 40
+EPOCHS = 20
 EXACT = "exact draws"
 TESTS = ("symmetric", "even", "joint", "likelihood")
 GUIDES = {
@@ -168,7 +168,7 @@ def _shown(p_value: float) -> str:
 METHODS = {name: name for name in (EXACT, *GUIDES)}
 STUDY = Study(
     *("guide_calibration", str(__doc__), MODELS, METHODS, run, report),
-    count=2,
+    count=1,
     counted="seeds",
     protocol="simulated",
     quick={"size": 0.05},

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.responses import Ordinal, Survival
-from reproduce.posteriors.problems import PROBLEMS, Problem
+from reproduce.posteriors.joints import Problem
+from reproduce.posteriors.problems import PROBLEMS
 
 FAMILIES: dict[str, Any] = {
     "normal": dist.Normal,

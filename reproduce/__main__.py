@@ -43,6 +43,10 @@ SMOKE = [
     ["censoring --jobs 1"],
     ["crossings --jobs 1"],
     ["gradient_noise --jobs 1 --datasets toy"],
+    [
+        "reference_posteriors --jobs 1 --datasets levels",
+        "guide_calibration --jobs 1 --datasets GCM",
+    ],
     ["stories --jobs 1 --datasets groups"],
     ["ordinal --jobs 1 --datasets simulated"],
     ["distribution --jobs 1 --datasets simulated --methods 'LightGBM quantiles' 'Linear normal'"],

@@ -9,6 +9,8 @@ from reproduce.ablations import auctions, implicit, latent_sizes, members, parti
 from reproduce.checks import gradient_noise, order, primitives, row_weights, simple_models
 from reproduce.curves import censoring, distribution, intervals, ordinal, survival
 from reproduce.defaults import calibration, loans, mixed, untouched
+from reproduce.posteriors import calibration as guide_calibration
+from reproduce.posteriors import study as reference_posteriors
 from reproduce.searching import open_track, search
 from reproduce.study import Study
 
@@ -36,6 +38,8 @@ STUDIES: dict[str, Study] = {
         row_weights.STUDY,
         gradient_noise.STUDY,
         primitives.STUDY,
+        reference_posteriors.STUDY,
+        guide_calibration.STUDY,
         timing.STUDY,
     )
 }

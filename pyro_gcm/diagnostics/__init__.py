@@ -2,6 +2,7 @@
 
 from pyro_gcm.diagnostics.compare_assumptions import AssumptionComparison, compare_assumptions
 from pyro_gcm.diagnostics.directions import suggest_directions
+from pyro_gcm.diagnostics.guide_draws import guide_draws
 from pyro_gcm.diagnostics.importance import bound_by_particles, importance_diagnostics
 from pyro_gcm.diagnostics.joint_coverage import JointCoverage, joint_coverage
 from pyro_gcm.diagnostics.kaplan_meier import kaplan_meier
@@ -18,6 +19,7 @@ __all__ = [
     "bound_by_particles",
     "compare_assumptions",
     "effective_sample_size",
+    "guide_draws",
     "importance_diagnostics",
     "joint_coverage",
     "kaplan_meier",

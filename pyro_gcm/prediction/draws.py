@@ -148,8 +148,9 @@ class PosteriorDraws(Mapping[str, Tensor]):
     shape of the importance weights, NaN where there are none; above 0.7 the weights are unreliable.
     `log_evidence` is a Monte Carlo estimate, from `proposals` proposals and with standard error
     `log_evidence_error`, of log p(y | x, r) in nats, or of log p(y, c_observed | x, r) if costs
-    were observed; 0 where nothing was. Where z was summed out it is exact, with an error of 0 and
-    as if from infinitely many proposals.
+    were observed; 0 where nothing was. The error is inf where so few proposals come near the
+    posterior that it is unknown; then the estimate is likely to be far too low. Where z was summed
+    out it is exact, with an error of 0 and as if from infinitely many proposals.
     """
 
     sites: Mapping[str, Tensor]

@@ -22,6 +22,9 @@ METHODS = ("auto", "enumeration", "rejection", "importance")
 #: Draws, or proposals that draws are chosen from, of all rows together, that are completed at once.
 _DRAWS_AT_ONCE = 1 << 17
 
+#: Errors of a log-evidence up to which the delta method is believed: 11 proposals that count.
+_LARGEST_ERROR = 0.3
+
 
 class Target(ABC):
     """The target of posterior draws, as functions of rows.
@@ -158,7 +161,7 @@ def _draw(
             f"{len(rare)} rows, whose outcomes have too small a probability: use 'auto'"
         )
     # Where the rate is smaller, 1 - p of an outcome 0 has lost its digits.
-    error = torch.where(tally.rate > 1e-10, tally.rate_error, torch.inf)
+    error = torch.where(tally.rate > 1e-10, _if_small(tally.rate_error), torch.inf)
     log_evidence = tally.rate.log() + (target.log_bound or 0.0)
     quality = tally.accepted, log_evidence, error, tally.proposed
     exact = _unweighted(target, draws, rows, *quality)
@@ -228,10 +231,18 @@ def _importance(target: Target, rows: Rows, num_samples: int, num_proposals: int
     count = torch.full_like(log_w[0], float(num_proposals))
     total, squares = log_w.logsumexp(0) + count.log(), (2.0 * log_w).logsumexp(0) + count.log()
     ess = (2.0 * total - (squares + count.log())).exp()
-    error = ((count / ess - 1.0).clamp(min=0.0) / count).sqrt()  # by the delta method
+    error = _if_small(((count / ess - 1.0).clamp(min=0.0) / count).sqrt())
     worth = _worth(num_samples, effective_sample_size(log_w))
     quality = worth, pareto_k(log_w), total - count.log(), error, count
     return PosteriorDraws(sites, *(value.to(target.dtype) for value in quality))
+
+
+def _if_small(error: Tensor) -> Tensor:
+    """The error of a logarithm by the delta method, inf where the method has no meaning.
+
+    It is never above 1, also where no proposal comes near the posterior.
+    """
+    return error.masked_fill(error > _LARGEST_ERROR, math.inf)
 
 
 def _worth(num_samples: int, proposals: Any) -> Any:

@@ -36,6 +36,7 @@ class Ordinal(Response, name="ordinal"):
 
     predicts = "mean level"
     predictive = LevelPredictive
+    log_likelihood_bound = 0.0
     not_for_igcm = "its thresholds are revenues, and those of an IGCM are generated"
 
     def __init__(self, x_dim: int = 0, hidden: Any = 16, *, levels: int = 3) -> None:

@@ -97,6 +97,8 @@ FILES = {
     # Those of four functions are run again with ATEN_CPU_CAPABILITY=avx2.
     "primitives": ("primitives", 576 + 256),
     **_of("particles"),
+    **_of("reference_posteriors"),
+    **_of("guide_calibration"),
 }
 #: Files with fewer fits than planned: their tables say of how many splits each number is.
 GROWING = (*SURVIVAL, "ordinal", "distribution", "public_positive")

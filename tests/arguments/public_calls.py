@@ -164,6 +164,7 @@ CALLS: dict[str, Callable[[], Call]] = {
     "compare_assumptions": function(
         diagnostics.compare_assumptions, data=(X, R, Y), response="binary", epochs=1
     ),
+    "guide_draws": function(diagnostics.guide_draws, model="plain", **DATA),
     "simulation_based_calibration": function(
         diagnostics.simulation_based_calibration, model="plain", x=X
     ),

@@ -1,0 +1,192 @@
+"""The ten problems as models of the library, in float64 and with the numbers of `problems`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyro.distributions as dist
+import torch
+from torch import Tensor, nn
+
+from pyro_gcm import GCM, IGCM
+from pyro_gcm.models import MemberGCM
+from pyro_gcm.responses import Ordinal, Survival
+from reproduce.posteriors.joints import Problem
+from reproduce.posteriors.problems import PROBLEMS
+
+FAMILIES: dict[str, Any] = {
+    "normal": dist.Normal,
+    "logistic": dist.Logistic,
+    "laplace": dist.Laplace,
+}
+
+
+class Part(nn.Module):
+    """A module whose numbers are fixed: buffers, which training leaves as they are."""
+
+    def __getattr__(self, name: str) -> Any:
+        """A number of the problem."""
+        return super().__getattr__(name)
+
+    def __init__(self, problem: Problem, *names: str) -> None:
+        super().__init__()
+        for name in names:
+            self.register_buffer(name, torch.tensor(problem.numbers[name], dtype=torch.float64))
+
+
+class Prior(Part):
+    """z ~ N(z_loc + z_slope x, 1)."""
+
+    def forward(self, x: Tensor) -> Any:
+        """The distribution for x [B, 1]."""
+        return dist.Normal(self.z_loc + self.z_slope * x.double(), 1.0).to_event(1)
+
+
+class Costs(Part):
+    """c ~ family(c_loc + c_slope z, c_scale), less `loc` and over `scale`."""
+
+    def __init__(self, problem: Problem, loc: float = 0.0, scale: float = 1.0) -> None:
+        super().__init__(problem, "c_slope", "c_scale")
+        center = torch.tensor(problem.numbers.get("c_loc", [0.0]), dtype=torch.float64)
+        self.register_buffer("center", (center - loc) / scale)
+        self.family, self.scale = FAMILIES[problem.numbers["family"]], scale
+
+    def forward(self, z: Tensor) -> Any:
+        """The distribution for z [..., D], where a D above 1 is one z for each cost."""
+        shape = self.center.shape
+        z = z.double().reshape(*z.shape[:-1], *(1,) * (len(shape) - 1), -1)
+        loc = self.center + self.c_slope / self.scale * z
+        return self.family(loc, self.c_scale / self.scale).to_event(len(shape))
+
+
+class Normals(Part):
+    """A normal whose location is linear in the columns that it reads."""
+
+    def __init__(self, problem: Problem, slope: str, scale: str, loc: str = "") -> None:
+        super().__init__(problem, *filter(None, (slope, scale, loc)))
+        self.names = slope, scale, loc
+
+    def forward(self, columns: Tensor) -> Any:
+        """The distribution of one column for [..., n]."""
+        numbers: Any = [getattr(self, name) if name else 0.0 for name in self.names]
+        slope, scale, loc = numbers
+        mean = (columns.double() * slope).sum(-1, keepdim=True) + loc
+        return dist.Normal(mean, scale.expand_as(mean)).to_event(1)
+
+
+class Noise(Part):
+    """dr ~ N(dr_loc, dr_scale) for any x."""
+
+    def forward(self, x: Tensor) -> Any:
+        """The distribution for x [..., 1]."""
+        zero = torch.zeros(*x.shape[:-1], 1, dtype=torch.float64)
+        return dist.Normal(zero + self.dr_loc, zero + self.dr_scale).to_event(1)
+
+
+class Map(Part):
+    """h(r) = map r, or the same of a position on the axis of times."""
+
+    def __init__(self, problem: Problem, name: str = "map") -> None:
+        super().__init__(problem, name)
+        self.name = name
+
+    def forward(self, r: Tensor) -> Tensor:
+        """[..., m] -> [..., (members,) (G,) K]."""
+        return torch.tensordot(r.double(), getattr(self, self.name), ([-1], [-1]))
+
+
+class Never(Part):
+    """Logits of `never` for any x."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., G]."""
+        return self.never.logit().expand(*x.shape[:-1], -1)
+
+
+def model_of(name: str, guide: str | None = None, seed: int = 0) -> Any:
+    """The model of a problem, with the guide that is named; whatever else it has is fixed."""
+    p = PROBLEMS[name]
+    model: Any = _MAKE.get(name, _gcm)(p, {"seed": seed, **({"guide": guide} if guide else {})})
+    model = model.double()
+    for key, parameter in model.named_parameters():
+        parameter.requires_grad_(key.startswith(("z_guide", "k_guide", "w_guide")))
+    model.is_trained = True
+    return model
+
+
+def rows_of(name: str) -> tuple[Tensor, Tensor, Tensor]:
+    """x, r and y of a problem, float64."""
+    p = PROBLEMS[name]
+    x, r, y = (torch.tensor(rows, dtype=torch.float64) for rows in (p.x, p.r, p.y))
+    return x, r, y
+
+
+def _gcm(p: Problem, options: dict[str, Any]) -> Any:
+    shape, (loc, scale) = p["c_loc"].shape, p.numbers.get("r_units", (0.0, 1.0))
+    options |= {"prior": Prior(p, "z_loc", "z_slope"), "cost_family": Costs(p, loc, scale)}
+    if len(shape) == 2:
+        options |= {"alternatives": shape[0]}
+    if "map" in p.numbers:
+        options |= {"revenue_map": Map(p)}
+    if "never" in p.numbers:
+        options |= {"p0": Never(p, "never")}
+    model = GCM(1, len(p.r[0]), z_dim=len(p["z_loc"]), costs=shape[-1], **options).double()
+    model.r_standardizer.loc.fill_(loc)
+    model.r_standardizer.scale.fill_(scale)
+    return model
+
+
+def _members(p: Problem, options: dict[str, Any]) -> Any:
+    count = len(p["c_loc"])
+    options |= {"members": count, "hidden": 4, "alternatives": 1, "costs": 2}
+    model = MemberGCM(1, 1, cost_family="logistic", revenue_map=Map(p), **options).double()
+    costs: Any = model.cost_net
+    with torch.no_grad():
+        for parameter in costs.parameters():
+            parameter.zero_()
+        costs.loc_bias.copy_(torch.tensor(p.numbers["c_loc"]))
+        steep = 1.0 / torch.tensor(p.numbers["c_scale"]).double() - costs._LEAST
+        costs.steepness_bias.copy_(torch.log(torch.expm1(steep)) - costs._SHIFT)
+    return model
+
+
+def _kernel(p: Problem, options: dict[str, Any]) -> Any:
+    own = options.get("guide")
+    if own is not None and own != "prior" and not own.endswith("_flow"):
+        options |= {"kernel_guide": own}
+    parts: Any = {"prior": Prior(p, "z_loc", "z_slope"), "cost_family": Costs(p)}
+    noise = Noise(p, "dr_loc", "dr_scale")
+    model = IGCM(1, 1, k_dim=2, z_dim=1, dr_net=noise, **parts, **options).double()
+    with torch.no_grad():
+        weight = torch.tensor([p.numbers["loading"]], dtype=torch.float64)
+        model.loading.raw_weight.copy_(torch.log(torch.expm1(10.0 * weight)) / 10.0)
+    return model
+
+
+def _missing(p: Problem, options: dict[str, Any]) -> Any:
+    parts: Any = {
+        "cost_family": Costs(p),
+        "x_decoder": Normals(p, "x_slope", "x_scale"),
+        "r_decoder": Normals(p, "r_slope", "r_scale"),
+    }
+    model = GCM(1, 1, z_dim=1, prior="standard", **parts, **options).double()
+    model.objective = "joint"
+    return model
+
+
+def _times(p: Problem, options: dict[str, Any]) -> Any:
+    return _gcm(p, options | {"response": Survival(axis=Map(p, "axis"), horizon=1.0)})
+
+
+def _levels(p: Problem, options: dict[str, Any]) -> Any:
+    thresholds = torch.tensor(p.numbers["thresholds"], dtype=torch.float64)
+    response = Ordinal(levels=thresholds.shape[1] + 1)
+    model = _gcm(p, options | {"response": response})
+    with torch.no_grad():
+        gaps = thresholds.diff() - 1e-3  # which the response adds to each
+        response.gaps.raw_weight.copy_(torch.log(torch.expm1(10.0 * gaps)) / 10.0)
+    return model
+
+
+_MAKE = {"members": _members, "kernel": _kernel, "missing": _missing}
+_MAKE |= {"times": _times, "levels": _levels}

@@ -1,0 +1,237 @@
+"""Ten known posteriors: how far off are the exact draws, NUTS, importance resampling, and guides?
+
+Errors are those of means, in standard deviations of the posterior, and of standard deviations,
+relative, each the largest over all rows and quantities of a problem. Where the costs are not part
+of what a method draws they are added exactly, given all else.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyro
+import pyro.poutine as poutine
+import torch
+from pyro.infer import MCMC, NUTS
+from pyro.ops.stats import effective_sample_size
+from torch import Tensor
+
+from pyro_gcm import fit, one_thread
+from pyro_gcm.inference import uncollapse
+from pyro_gcm.training import FitSettings
+from reproduce.posteriors.models import model_of, rows_of
+from reproduce.posteriors.problems import PROBLEMS
+from reproduce.posteriors.quadrature import Moments
+from reproduce.posteriors.references import stored
+from reproduce.rendering.markdown import markdown
+from reproduce.runs import Fit, Scores
+from reproduce.study import Study
+
+#: Draws of each row, proposals of importance resampling, draws of NUTS after half as many to adapt.
+DRAWS, PROPOSALS, CHAIN = 20_000, 32_768, 600
+#: Each row stands this often among those that a guide is trained on, for so many epochs of four
+#: steps, and where the posterior is far from the prior.
+COPIES, EPOCHS, LONG = 64, 200, {"far_tails": 300}
+#: Draws by site, [S, B, ...], and the number of independent ones that they are worth, [B].
+Drawn = tuple[Mapping[str, Tensor], Tensor]
+
+
+def exact(name: str, guide: str | None, seed: int, size: float) -> Drawn:
+    """`model.posterior` as it is called by default."""
+    return _posterior(model_of(name), name, seed, size, method="auto")
+
+
+def importance(name: str, guide: str | None, seed: int, size: float) -> Drawn:
+    """Importance resampling, half of the proposals from the guide if one is named."""
+    model = model_of(name) if guide is None else trained(name, guide, seed, size)
+    return _posterior(model, name, seed, size, method="importance")
+
+
+def _posterior(model: Any, name: str, seed: int, size: float, **options: Any) -> Drawn:
+    options |= {"num_samples": int(DRAWS * size), "num_proposals": int(PROPOSALS * size)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of a small ess, which the table shows
+        draws = model.posterior(*rows_of(name), seed=seed, progress=False, **options)
+    return draws, draws.ess
+
+
+def trained(name: str, guide: str, seed: int, size: float) -> Any:
+    """The model with a guide that was trained on the rows of the problem; the rest is as it was."""
+    model = model_of(name, guide, seed)
+    if guide == "prior":
+        return model
+    x, r, y = rows_of(name)
+    if name == "times":  # a guide is not trained on late entries, which leave a posterior as it is
+        y[:, 2] = 0.0
+    rows = [part.repeat(COPIES, *[1] * (part.dim() - 1)) for part in (x, r, y)]
+    fit(
+        *(model, *rows),
+        elbo="mean_field",
+        standardize=False,
+        objective=model.objective,
+        epochs=max(2, int(LONG.get(name, EPOCHS) * size)),
+        batch_size=len(rows[0]) // 4,
+        learning_rate=0.03,
+        num_particles=16,
+        seed=seed,
+        progress=False,
+        settings=FitSettings(schedule="cosine"),
+    )
+    return model
+
+
+def of_guide(name: str, guide: str | None, seed: int, size: float) -> Drawn:
+    """Draws of a trained guide itself."""
+    model, count = trained(name, str(guide), seed, size), int(DRAWS * size)
+    data = [part.repeat(count, *[1] * (part.dim() - 1)) for part in rows_of(name)]
+    pyro.set_rng_seed(seed)
+    with torch.no_grad(), one_thread():
+        guide_of = model.training_pair(model.objective).guide
+        nodes: Any = poutine.trace(guide_of).get_trace(*data).nodes
+    sites = {k: v["value"] for k, v in nodes.items() if v["type"] == "sample" and k != "data"}
+    rows = len(rows_of(name)[0])
+    return _completed(model, name, {k: v.unflatten(0, (count, rows)) for k, v in sites.items()})
+
+
+def nuts(name: str, guide: str | None, seed: int, size: float) -> Drawn:
+    """Chains of NUTS on the program with the costs integrated out.
+
+    One chain for all rows in which the same values are missing: the others would be flat
+    directions of the program, in which a trajectory never turns.
+    """
+    model, count = model_of(name), max(20, int(CHAIN * size))
+    x, r, y = rows_of(name)
+    gaps = torch.cat([x.isnan(), r.isnan()], 1).unique(dim=0, return_inverse=True)[1]
+    drawn: dict[str, Tensor] = {}
+    worth = torch.full((len(x),), float(count), dtype=torch.float64)
+    pyro.set_rng_seed(seed)
+    for rows in (gaps == group for group in gaps.unique()):
+        kernel = NUTS(model.training_pair(model.objective).program, max_tree_depth=6)
+        chain = MCMC(kernel, num_samples=count, warmup_steps=count // 2, disable_progbar=True)
+        with one_thread():
+            chain.run(x[rows], r[rows], y[rows])
+        for site, values in chain.get_samples().items():
+            shape = (count, len(x), *values.shape[2:])
+            drawn.setdefault(site, torch.full(shape, torch.nan).double())[:, rows] = values
+            own = effective_sample_size(values[None], chain_dim=0, sample_dim=1)  # [b, D]
+            worth[rows] = torch.minimum(worth[rows], own.flatten(1).amin(1))
+    return _completed(model, name, drawn)[0], worth
+
+
+def _completed(model: Any, name: str, sites: Mapping[str, Tensor]) -> Drawn:
+    """Costs drawn given the other sites and y; the missing values of x and r in their place."""
+    x, r, y = rows_of(name)
+    count = len(next(iter(sites.values())))
+    data = [part.repeat(count, *[1] * (part.dim() - 1)) for part in (x, r, y)]
+    flat = {site: values.flatten(0, 1) for site, values in sites.items()}
+    with torch.no_grad(), one_thread():
+        program = poutine.condition(uncollapse(model.model), flat)
+        nodes: Any = poutine.trace(program).get_trace(*data).nodes
+    found = {**sites, "c": nodes["c"]["value"].unflatten(0, (count, len(x)))}
+    found["c"] = model.r_standardizer.inverse(found["c"]) if _has_units(name) else found["c"]
+    for column in ("x", "r"):
+        if f"{column}_missing" in found:
+            found[column] = found[f"{column}_missing"]
+    return found, torch.full((len(x),), float(count), dtype=torch.float64)
+
+
+def _has_units(name: str) -> bool:
+    return "r_units" in PROBLEMS[name].numbers
+
+
+def errors(drawn: Mapping[str, Tensor], worth: Tensor, known: list[Moments]) -> Scores:
+    """How far draws are off, the largest over rows and quantities.
+
+    :param drawn: [S, B, ...] by site; `worth`: independent draws that those of a row are worth.
+    """
+    found = {"mean error": 0.0, "sd error": 0.0, "in Monte Carlo errors": 0.0}
+    for row, reference in enumerate(known):
+        for name, mean in reference.mean.items():
+            values, share = _quantity(drawn, name, row)
+            off = abs(values.mean() - mean) / reference.sd[name]
+            wide = abs(values.std() / reference.sd[name] - 1.0)
+            sampled = off * math.sqrt(share * float(worth[row]))
+            for key, value in zip(found, (off, wide, sampled), strict=True):
+                found[key] = max(found[key], float(value))
+    return {**found, "Monte Carlo error": float(worth.amin()) ** -0.5}
+
+
+def _quantity(drawn: Mapping[str, Tensor], name: str, row: int) -> tuple[Any, float]:
+    """The draws of a quantity of the index, and the share of all draws that they are."""
+    site, _, rest = name.partition("[")
+    place, _, kind = rest.partition("]")
+    index: Any = (slice(None), row, *map(int, place.split(",")))
+    values = drawn[site][index].double().cpu().numpy()
+    finite = np.isfinite(values)
+    return (~finite, 1.0) if kind else (values[finite], float(finite.mean()))
+
+
+@torch.no_grad()
+def _log_evidence(name: str, drawn: Mapping[str, Tensor], known: list[Moments]) -> Scores:
+    log_evidence = getattr(drawn, "log_evidence", None)
+    if log_evidence is None:
+        return {}
+    wanted = torch.tensor([row.log_evidence for row in known])
+    return {"log evidence error": float((log_evidence - wanted).abs().max())}
+
+
+METHODS: dict[str, tuple[Callable[..., Drawn], str | None]] = {
+    "exact draws": (exact, None),
+    "NUTS": (nuts, None),
+    "importance": (importance, None),
+    "importance, guided": (importance, "posterior_full"),
+    **{
+        f"guide {name}": (of_guide, name)
+        for kind in ("posterior", "amortised")
+        for name in (kind, f"{kind}_full", f"{kind}_flow")
+    },
+    "guide prior": (of_guide, "prior"),
+}
+#: z of members is summed out, and a joint model predicts from a guide that has not seen y.
+LEFT_OUT = [("members", method) for method in METHODS if method[:5] not in ("exact", "impor")]
+LEFT_OUT += [("members", "importance, guided"), ("missing", "importance, guided")]
+LEFT_OUT += [("missing", f"guide {name}") for name in ("prior", "posterior")]
+LEFT_OUT += [("missing", f"guide posterior{end}") for end in ("_full", "_flow")]
+
+
+def run(fit: Fit, device: str = "cpu") -> Scores:
+    """The errors of one method on one problem."""
+    started, (draw, guide) = time.perf_counter(), METHODS[fit.method]
+    drawn, worth = draw(fit.dataset, guide, fit.seed, fit.options.get("size", 1.0))
+    known = stored()[fit.dataset]
+    scores = errors(drawn, worth.double(), known) | _log_evidence(fit.dataset, drawn, known)
+    return {**scores, "seconds": time.perf_counter() - started, "epochs": 0}
+
+
+def report(table: pd.DataFrame) -> str:
+    """For each method and problem the largest error of a mean, of a sd, and that of Monte Carlo."""
+    rows = []
+    means = table.groupby(["method", "dataset", "metric"])["value"].mean()
+    problems = [name for name in PROBLEMS if name in set(table["dataset"])]
+    for method in (name for name in METHODS if name in set(table["method"])):
+        cells = [method]
+        for problem in problems:
+            if (method, problem, "mean error") not in means:
+                cells.append("")
+                continue
+            shown = (means[method, problem, f"{of} error"] for of in ("mean", "sd", "Monte Carlo"))
+            cells.append("{:.3f}, {:.3f} ({:.3f})".format(*shown))
+        rows.append(cells)
+    return markdown(["", *problems], rows)
+
+
+STUDY = Study(
+    *("reference_posteriors", str(__doc__), {name: p.title for name, p in PROBLEMS.items()}),
+    *(METHODS, run, report),
+    count=1,
+    counted="seeds",
+    protocol="known",
+    quick={"size": 0.05},
+    left_out=LEFT_OUT,
+)

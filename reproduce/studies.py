@@ -6,9 +6,9 @@ from typing import Any
 
 from reproduce import public, quantile, timing
 from reproduce.ablations import auctions, implicit, latent_sizes, members, particles, stories
-from reproduce.checks import gradient_noise, order, primitives, simple_models
+from reproduce.checks import credit_falls, gradient_noise, order, primitives, simple_models
 from reproduce.curves import censoring, distribution, intervals, ordinal, survival
-from reproduce.defaults import loans, untouched
+from reproduce.defaults import credit, loans, untouched
 from reproduce.searching import open_track, search
 from reproduce.study import Study
 
@@ -18,6 +18,8 @@ STUDIES: dict[str, Study] = {
     for study in (
         untouched.STUDY,
         loans.STUDY,
+        credit.STUDY,
+        credit_falls.STUDY,
         ordinal.STUDY,
         distribution.STUDY,
         intervals.STUDY,
@@ -43,6 +45,7 @@ OTHERS: dict[str, Any] = {
     "search": search,
     "open": open_track,
     "ablation": latent_sizes,
+    "credit_witnesses": credit_falls,
 }
 
 

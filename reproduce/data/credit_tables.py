@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -98,7 +99,8 @@ def invented(X: pd.DataFrame, count: int, seed: int) -> pd.DataFrame:
     Numbers are uniform between the 1st and the 99th percentile, to three digits, or whole numbers
     where the column has those alone; categories are any level with equal probability.
     """
-    rng, made = np.random.default_rng(seed), {}
+    rng = np.random.default_rng(seed)
+    made: dict[str, Any] = {}
     for name in X:
         column = X[name]
         if not pd.api.types.is_numeric_dtype(column):

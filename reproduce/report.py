@@ -16,6 +16,7 @@ from pyro_gcm._utils.writing import write_file
 from reproduce.arguments import a_path
 from reproduce.released import tables as released_tables
 from reproduce.rendering import quoted, tables
+from reproduce.rendering.credit_figure import draw_credit
 from reproduce.rendering.figures import curve_groups, draw_changes, draw_curves, draw_held_out
 from reproduce.rendering.markdown import NOT_RUN, markdown, number
 from reproduce.rendering.result_files import CHANGES_OF, FILES, GROWING, SURVIVAL
@@ -50,6 +51,8 @@ def draw(results: Results, folder: Path) -> None:
         draw_held_out(results["public_held-out"], folder / "held_out.png")
     if set(CHANGES_OF) & set(results):
         draw_changes(joined(results, CHANGES_OF), folder / "changes.png")
+    if {"credit", "credit_falls"} <= set(results):
+        draw_credit(results["credit"], results["credit_falls"], folder / "credit.png")
     curves = results.get("quantile_curves", pd.DataFrame(columns=["method"]))
     for name, methods in curve_groups(list(curves["method"].unique())).items():
         draw_curves(curves[curves["method"].isin(methods)], folder / name)
@@ -182,6 +185,11 @@ def _figure(results: Results) -> str:
     return "![How far each method is behind the first](figures/held_out.png)" if there else ""
 
 
+def _credit_figure(results: Results) -> str:
+    there = {"credit", "credit_falls"} <= set(results)
+    return "![Points of AUC lost by directions, and falls](figures/credit.png)" if there else ""
+
+
 def _changes_figure(results: Results) -> str:
     text = "Every method against the mean of all, a line for each change"
     return f"![{text}](figures/changes.png)" if set(CHANGES_OF) & set(results) else ""
@@ -223,6 +231,7 @@ PLACEHOLDERS: dict[str, Callable[..., str]] = {
     "files": _files,
     "versions": versions_of_files,
     "figure": _figure,
+    "credit_figure": _credit_figure,
     "changes_figure": _changes_figure,
     "curves": _curves,
     "standings": _standings,

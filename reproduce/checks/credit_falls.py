@@ -40,6 +40,9 @@ from reproduce.results import RESULTS, versions, write_csv
 from reproduce.runs import Fit, Scores, as_json, read_results
 from reproduce.study import Study, each
 
+#: A fall is a difference of probabilities above this; smaller ones are counted as rounding, since
+#: some libraries predict in float32, and solvers stop before a constraint holds to the last bit.
+TOLERANCE = 1e-6
 #: Rows that a search starts from, and its pairs.
 SEARCHED_ROWS, PAIRS, QUICK_PAIRS = 1_000, 6_000, 150
 KINDS = ("held-out", "missing values", "unseen levels", "invented")
@@ -91,7 +94,12 @@ def searched(predict: Predict, X: pd.DataFrame, name: str, options: Any) -> Mono
     directions = {
         column: sign for column, sign in TABLES[name].directions.items() if X[column].nunique() > 1
     }
-    own = {"pairs": options["pairs"], "dtype": options["dtype"], "searches": options["searches"]}
+    own: dict[str, Any] = {
+        "pairs": options["pairs"],
+        "dtype": options["dtype"],
+        "searches": options["searches"],
+    }
+    own["tolerance"] = TOLERANCE
     return audit_table(as_dtype(predict, own["dtype"]), X, directions, **own, progress=False)
 
 
@@ -163,11 +171,13 @@ def _cell(rows: pd.DataFrame) -> str:
     return f"{falls:,} of {pairs:,} ({of['largest drop'].max():.2g})"
 
 
-def never(table: pd.DataFrame, falls: bool = False) -> str:
-    """The methods with directions that never fell in any search, or those that did."""
+def never(table: pd.DataFrame, fell: str = "") -> str:
+    """The methods with directions that never fell in any search, or with "fell" those that did."""
     rows = table[(table["variant"] == MODES[0]) & (table["metric"] == "falls")]
     total = rows.groupby("method")["value"].sum()
-    return ", ".join(m for m in METHODS if m in total.index and (total[m] > 0) == falls) or "none"
+    return (
+        ", ".join(m for m in METHODS if m in total.index and (total[m] > 0) == bool(fell)) or "none"
+    )
 
 
 STUDY = Study(

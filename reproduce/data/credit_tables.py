@@ -105,13 +105,13 @@ def invented(X: pd.DataFrame, count: int, seed: int) -> pd.DataFrame:
         column = X[name]
         if not pd.api.types.is_numeric_dtype(column):
             levels = column.cat.categories
-            made[name] = pd.Categorical(rng.choice(levels, count), categories=levels)
+            made[str(name)] = pd.Categorical(rng.choice(levels, count), categories=levels)
             continue
         known = column.dropna()
         low, high = known.quantile([0.01, 0.99])
         values = rng.uniform(low, high if high > low else known.max(), count)
         digits = 0 if (known == known.round()).all() else 3
-        made[name] = np.array([float(f"{v:.3g}") for v in values]).round(digits)
+        made[str(name)] = np.array([float(f"{v:.3g}") for v in values]).round(digits)
     return pd.DataFrame(made)
 
 

@@ -24,6 +24,8 @@ from reproduce.rendering.stored_results import NotRun, Results, finals, joined, 
 from reproduce.results import RESULTS, versions_of_files
 from reproduce.runs import KEY
 
+#: A page of the documentation with tables of results.
+CREDIT = Path(__file__).parents[1] / "docs" / "credit.md"
 TEMPLATE = Path(__file__).with_name("REPORT_template.md")
 
 
@@ -42,6 +44,8 @@ def main(arguments: argparse.Namespace) -> None:
     draw(results, arguments.output / "figures")
     for name, text in pages(report(results)).items():
         write_file(arguments.output / name, text.encode())
+    if arguments.output.resolve() == RESULTS.parent:
+        write_file(CREDIT, refreshed(CREDIT.read_text(encoding="utf-8"), results).encode())
     print(f"written: {arguments.output / 'REPORT.md'}")
 
 
@@ -93,6 +97,20 @@ def report(results: Results, template: str | None = None) -> str:
     text = re.sub(r"(?m)^\{\{([^{}]+)\}\}$", partial(fill, alone=True), text)
     text = re.sub(r"\{\{([^{}]+)\}\}", partial(fill, alone=False), text)
     return re.sub(r"\n{3,}", "\n\n", text)
+
+
+#: A placeholder of a page of the documentation, and what was filled in.
+FILLED = re.compile(r"<!-- ([^/\n]+) -->\n(.*?)<!-- / -->", flags=re.DOTALL)
+
+
+def refreshed(page: str, results: Results) -> str:
+    """A page whose parts between `<!-- placeholder -->` and `<!-- / -->` are filled in anew."""
+
+    def fill(found: re.Match[str]) -> str:
+        text = report(results, f"{{{{{found[1]}}}}}")
+        return f"<!-- {found[1]} -->\n{text}\n<!-- / -->"
+
+    return FILLED.sub(fill, page)
 
 
 def pages(text: str) -> dict[str, str]:

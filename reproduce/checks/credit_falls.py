@@ -171,6 +171,19 @@ def _cell(rows: pd.DataFrame) -> str:
     return f"{falls:,} of {pairs:,} ({of['largest drop'].max():.2g})"
 
 
+def totals(table: pd.DataFrame) -> str:
+    """Falls of every method with directions by table, over all searches, as in `board`."""
+    names = [name for name in TITLES if name in set(table["dataset"])]
+    of = table[(table["variant"] == MODES[0]) & (table["metric"] != "refused")]
+    lines = []
+    for method in METHODS:
+        own = of[of["method"] == method]
+        if len(own):
+            cells = (_cell(own[own["dataset"] == name]) or "not searched" for name in names)
+            lines.append([method, *cells])
+    return markdown(["Method", *(TITLES[name] for name in names)], lines)
+
+
 def never(table: pd.DataFrame, fell: str = "") -> str:
     """The methods with directions that never fell in any search, or with "fell" those that did."""
     rows = table[(table["variant"] == MODES[0]) & (table["metric"] == "falls")]

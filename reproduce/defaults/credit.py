@@ -167,6 +167,51 @@ def against_boosting(table: pd.DataFrame) -> str:
     return grid(gaps, columns, None, marks, METHODS)
 
 
+def page(table: pd.DataFrame, name: str) -> str:
+    """One table for a reader of the documentation: `scores`, and the price in AUC, by method."""
+    header, rule, *lines = scores(table, name).splitlines()
+    of_method = {line.split(" | ")[0]: line for line in price(table, name).splitlines()[2:]}
+    priced = []
+    for line in [header, rule, *lines]:
+        method = line.split(" | ")[0]
+        cell = of_method[method].split(" | ")[1] if method in of_method else "–"
+        head = {header: "price", rule: "---:"}.get(line, cell)
+        first, _, rest = line.partition(" | ")
+        auc, _, rest = rest.partition(" | ")
+        priced.append(f"{first} | {auc} | {head} | {rest}")
+    return "\n".join(priced)
+
+
+def significant_prices(table: pd.DataFrame) -> str:
+    """Prices in AUC that are not 0 after Holm's correction, by table."""
+    told = []
+    for name, title in TITLES.items():
+        found = prices(table, name)
+        adjusted = holm({m: p[0][0].p_value for m, p in found.items()})
+        told += [
+            f"{m} ({title}, {100 * found[m][0][0].mean:+.2f})"
+            for m, p in adjusted.items()
+            if p < LEVEL
+        ]
+    return ", ".join(told) or "none"
+
+
+def range_of_prices(table: pd.DataFrame) -> str:
+    """The smallest and the largest price, as shares of the AUC, of members and of boosting."""
+    boosters = ("LightGBM", "XGBoost", "CatBoost", "HistGradientBoosting")
+    told = []
+    for title, methods in (("`GCMClassifier`", (REFERENCE,)), ("boosting", boosters)):
+        shares = [
+            100 * share
+            for name in TITLES
+            for method, (_, share) in prices(table, name).items()
+            if method in methods
+        ]
+        if shares:
+            told.append(f"{min(shares):+.2f} to {max(shares):+.2f} % for {title}")
+    return " and ".join(told)
+
+
 def report(table: pd.DataFrame, name: str) -> str:
     """The scores with directions, and what they cost."""
     return f"{scores(table, name)}\n\nPrice of monotonicity:\n\n{price(table, name)}"

@@ -156,6 +156,10 @@ def _glum(X: pd.DataFrame, y: Array, directions: Directions, seed: int) -> Predi
     edges = {
         name: np.unique(np.nanquantile(X[name], np.arange(1, _BINS) / _BINS)) for name in numbers
     }
+    # Bins without training rows, where many have one value, go to the one below.
+    filled = {
+        n: np.unique(np.searchsorted(e, X[n].dropna(), side="right")) for n, e in edges.items()
+    }
     levels = {name: sorted(X[name].dropna().unique()) for name in _categories(X)}
     names = {str(name): f"c{at}" for at, name in enumerate(X)}
 
@@ -164,7 +168,8 @@ def _glum(X: pd.DataFrame, y: Array, directions: Directions, seed: int) -> Predi
         for name, column in names.items():
             if name in edges:
                 bins = np.searchsorted(edges[name], X[name].fillna(-np.inf), side="right")
-                made[column] = pd.Categorical(bins, categories=range(len(edges[name]) + 1))
+                bins = np.searchsorted(filled[name], bins, side="right") - 1
+                made[column] = pd.Categorical(bins.clip(0), categories=range(len(filled[name])))
                 made[f"{column}_missing"] = X[name].isna().astype(float)
             else:
                 text = X[name].astype(object)

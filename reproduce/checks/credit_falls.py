@@ -49,7 +49,7 @@ KINDS = ("held-out", "missing values", "unseen levels", "invented")
 DTYPES = ("float64", "float32")
 _SEED = 0
 #: Methods of long fits -> the tables on which they are searched.
-_FEW = {**FEW, "CatBoost": ("heloc", "compas")}
+_FEW = {**FEW, "CatBoost": ("heloc", "compas"), "GCM": ("compas",)}
 
 
 def cells(fit: Fit) -> Iterable[Fit]:

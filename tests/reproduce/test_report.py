@@ -176,6 +176,14 @@ def test_absent_files_say_which_command_makes_them(tmp_path):
     assert ".png" not in text
 
 
+def test_a_page_of_the_documentation_is_filled_in_anew(made):
+    page = "Before\n<!-- files -->\nold\n<!-- / -->\nafter\n"
+    found = report.refreshed(page, report.read(made))
+    assert found.startswith("Before\n<!-- files -->\n| File | Command |")
+    assert found.endswith("\n<!-- / -->\nafter\n")
+    assert "old" not in found
+
+
 def test_fits_that_are_quick_or_lack_or_diverged_are_told(copied):
     quick = row(split="10", settings='{"epochs":1,"rows":200}')
     write(copied, "public_confirmation", [quick])

@@ -30,7 +30,16 @@ COMMANDS: dict[str, Any] = {
     "readme_figure": figures,
 }
 #: Commands of seconds or minutes that keep no part of their work.
-WHOLE = ("list", "datasets", "timing", "report", "readme_figure", "soak", "smoke")
+WHOLE = (
+    "list",
+    "datasets",
+    "credit_witnesses",
+    "timing",
+    "report",
+    "readme_figure",
+    "soak",
+    "smoke",
+)
 #: What `smoke` runs with --quick, one process each; a chain reads what it wrote.
 SMOKE = [
     ["quantile --jobs 1", "quantile --jobs 1 --setting paper --methods MLP GCM"],

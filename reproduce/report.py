@@ -16,6 +16,7 @@ from pyro_gcm._utils.writing import write_file
 from reproduce.arguments import a_path
 from reproduce.released import tables as released_tables
 from reproduce.rendering import quoted, tables
+from reproduce.rendering.credit_figure import draw_credit
 from reproduce.rendering.figures import curve_groups, draw_changes, draw_curves, draw_held_out
 from reproduce.rendering.markdown import NOT_RUN, markdown, number
 from reproduce.rendering.result_files import CHANGES_OF, FILES, GROWING, SURVIVAL
@@ -23,6 +24,8 @@ from reproduce.rendering.stored_results import NotRun, Results, finals, joined, 
 from reproduce.results import RESULTS, versions_of_files
 from reproduce.runs import KEY
 
+#: A page of the documentation with tables of results.
+CREDIT = Path(__file__).parents[1] / "docs" / "credit.md"
 TEMPLATE = Path(__file__).with_name("REPORT_template.md")
 
 
@@ -41,6 +44,8 @@ def main(arguments: argparse.Namespace) -> None:
     draw(results, arguments.output / "figures")
     for name, text in pages(report(results)).items():
         write_file(arguments.output / name, text.encode())
+    if arguments.output.resolve() == RESULTS.parent:
+        write_file(CREDIT, refreshed(CREDIT.read_text(encoding="utf-8"), results).encode())
     print(f"written: {arguments.output / 'REPORT.md'}")
 
 
@@ -50,6 +55,8 @@ def draw(results: Results, folder: Path) -> None:
         draw_held_out(results["public_held-out"], folder / "held_out.png")
     if set(CHANGES_OF) & set(results):
         draw_changes(joined(results, CHANGES_OF), folder / "changes.png")
+    if {"credit", "credit_falls"} <= set(results):
+        draw_credit(results["credit"], results["credit_falls"], folder / "credit.png")
     curves = results.get("quantile_curves", pd.DataFrame(columns=["method"]))
     for name, methods in curve_groups(list(curves["method"].unique())).items():
         draw_curves(curves[curves["method"].isin(methods)], folder / name)
@@ -90,6 +97,20 @@ def report(results: Results, template: str | None = None) -> str:
     text = re.sub(r"(?m)^\{\{([^{}]+)\}\}$", partial(fill, alone=True), text)
     text = re.sub(r"\{\{([^{}]+)\}\}", partial(fill, alone=False), text)
     return re.sub(r"\n{3,}", "\n\n", text)
+
+
+#: A placeholder of a page of the documentation, and what was filled in.
+FILLED = re.compile(r"<!-- ([^/\n]+) -->\n(.*?)<!-- / -->", flags=re.DOTALL)
+
+
+def refreshed(page: str, results: Results) -> str:
+    """A page whose parts between `<!-- placeholder -->` and `<!-- / -->` are filled in anew."""
+
+    def fill(found: re.Match[str]) -> str:
+        text = report(results, f"{{{{{found[1]}}}}}")
+        return f"<!-- {found[1]} -->\n{text}\n<!-- / -->"
+
+    return FILLED.sub(fill, page)
 
 
 def pages(text: str) -> dict[str, str]:
@@ -182,6 +203,11 @@ def _figure(results: Results) -> str:
     return "![How far each method is behind the first](figures/held_out.png)" if there else ""
 
 
+def _credit_figure(results: Results) -> str:
+    there = {"credit", "credit_falls"} <= set(results)
+    return "![Points of AUC lost by directions, and falls](figures/credit.png)" if there else ""
+
+
 def _changes_figure(results: Results) -> str:
     text = "Every method against the mean of all, a line for each change"
     return f"![{text}](figures/changes.png)" if set(CHANGES_OF) & set(results) else ""
@@ -223,6 +249,7 @@ PLACEHOLDERS: dict[str, Callable[..., str]] = {
     "files": _files,
     "versions": versions_of_files,
     "figure": _figure,
+    "credit_figure": _credit_figure,
     "changes_figure": _changes_figure,
     "curves": _curves,
     "standings": _standings,

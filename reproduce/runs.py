@@ -113,6 +113,9 @@ def _run_fits(
     fits = list(dict.fromkeys(fits))
     rows: list[dict[Any, Any]] = read_results(path).to_dict("records")
     device = arguments.device
+    if arguments.again:
+        asked = {dataclasses.astuple(fit) for fit in fits}
+        rows = [row for row in rows if tuple(row[name] for name in KEY) not in asked]
     there = {tuple(row[name] for name in KEY) for row in rows if row["device"] == device}
     missing = [fit for fit in fits if dataclasses.astuple(fit) not in there]
     if len(missing) < len(fits):
@@ -212,6 +215,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device", type=torch_device, default="cpu", help="device of torch, cpu or cuda"
     )
+    parser.add_argument("--again", action="store_true", help="run what is there already, too")
     parser.add_argument("--quick", action="store_true", help="every fit, at a size of seconds")
     parser.add_argument(
         "--output", type=a_path, default=Path("results"), help="folder of the results"

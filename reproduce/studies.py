@@ -6,9 +6,16 @@ from typing import Any
 
 from reproduce import public, quantile, timing
 from reproduce.ablations import auctions, implicit, latent_sizes, members, particles, stories
-from reproduce.checks import gradient_noise, order, primitives, row_weights, simple_models
+from reproduce.checks import (
+    credit_falls,
+    gradient_noise,
+    order,
+    primitives,
+    row_weights,
+    simple_models,
+)
 from reproduce.curves import censoring, distribution, intervals, ordinal, survival
-from reproduce.defaults import calibration, loans, mixed, untouched
+from reproduce.defaults import calibration, credit, loans, mixed, untouched
 from reproduce.posteriors import calibration as guide_calibration
 from reproduce.posteriors import study as reference_posteriors
 from reproduce.searching import open_track, search
@@ -22,6 +29,8 @@ STUDIES: dict[str, Study] = {
         calibration.STUDY,
         mixed.STUDY,
         loans.STUDY,
+        credit.STUDY,
+        credit_falls.STUDY,
         ordinal.STUDY,
         distribution.STUDY,
         intervals.STUDY,
@@ -50,6 +59,7 @@ OTHERS: dict[str, Any] = {
     "search": search,
     "open": open_track,
     "ablation": latent_sizes,
+    "credit_witnesses": credit_falls,
 }
 
 

@@ -81,6 +81,9 @@ FILES = {
     **_of("untouched"),
     "members_ablation": ("members_ablation", 102),
     **_of("loans"),
+    **_of("credit"),
+    **_of("credit_falls"),
+    "credit_witnesses": ("credit_witnesses", 0),
     **_of("falls"),
     "soak": ("soak", 0),
     **_of("survival"),
@@ -105,4 +108,4 @@ GROWING = (*SURVIVAL, "ordinal", "distribution", "public_positive")
 #: Files in which a method may have several settings on one split.
 MANY_SETTINGS = {"quantile_tuning", "public_tuning", "open_tuning", *TRIALS_OF}
 MANY_SETTINGS |= {"ablation", "ablation_released", "timing", "public_released", *CHANGES_OF}
-MANY_SETTINGS |= {"public_positive", "particles", "primitives"}
+MANY_SETTINGS |= {"public_positive", "particles", "primitives", "credit_falls"}

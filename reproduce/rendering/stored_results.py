@@ -48,7 +48,7 @@ def read(folder: Path, device: str = "cpu") -> Results:
         path = folder / f"{name}.csv"
         if not path.exists():
             continue
-        if name in ("datasets", "soak"):
+        if name in ("datasets", "soak", "credit_witnesses"):
             table = pd.read_csv(path)
         else:
             table = read_results(path).sort_values([*KEY, "metric", "device"], kind="stable")

@@ -83,6 +83,9 @@ def test_the_committed_report_is_complete_and_of_the_results():
     text = report.report(results)
     for name, page in report.pages(text).items():
         assert page == (RESULTS.parent / name).read_text(encoding="utf-8"), name
+    page = report.CREDIT.read_text(encoding="utf-8")
+    assert len(report.FILLED.findall(page)) == 10
+    assert report.refreshed(page, results) == page
     assert len(report.pages(text)["REPORT.md"].split()) <= 2000
     for lacking in ("{{", "Not run", "(not run)", "Not complete"):
         assert lacking not in text
@@ -171,6 +174,14 @@ def test_absent_files_say_which_command_makes_them(tmp_path):
     planned = report.FILES["public_held-out"][1]
     assert f"| `public_held-out.csv` | `public --tune` | 0 of {planned} | 0 |" in text
     assert ".png" not in text
+
+
+def test_a_page_of_the_documentation_is_filled_in_anew(made):
+    page = "Before\n<!-- files -->\nold\n<!-- / -->\nafter\n"
+    found = report.refreshed(page, report.read(made))
+    assert found.startswith("Before\n<!-- files -->\n| File | Command |")
+    assert found.endswith("\n<!-- / -->\nafter\n")
+    assert "old" not in found
 
 
 def test_fits_that_are_quick_or_lack_or_diverged_are_told(copied):

@@ -1,0 +1,279 @@
+"""The audit board: which credit scores with directions fall where they may not, and by how much.
+
+One fit of every method and table is searched by `pyro_gcm.audit.audit_table` on the held-out rows,
+on those with missing values, on those with levels that were never seen, and on invented rows; the
+first and the last with numbers in float64 and in float32, and with the refinement of the worst
+pairs. Models without constraints are searched beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pyro_gcm.audit import MonotonicityAudit, audit_table
+from pyro_gcm.audit.searches import SEARCHES
+from reproduce.arguments import a_path
+from reproduce.data.credit_tables import (
+    TABLES,
+    TITLES,
+    Directions,
+    Split,
+    invented,
+    split,
+    with_gaps,
+    with_unseen_levels,
+)
+from reproduce.defaults.credit import FEW, MODES, ROWS
+from reproduce.methods.credit import METHODS, Predict, lacking
+from reproduce.rendering.markdown import markdown
+from reproduce.results import RESULTS, versions, write_csv
+from reproduce.runs import Fit, Scores, as_json, read_results
+from reproduce.study import Study, each
+
+#: A fall is a difference of probabilities above this; smaller ones are counted as rounding, since
+#: some libraries predict in float32, and solvers stop before a constraint holds to the last bit.
+TOLERANCE = 1e-6
+#: Rows that a search starts from, and its pairs.
+SEARCHED_ROWS, PAIRS, QUICK_PAIRS = 1_000, 6_000, 150
+KINDS = ("held-out", "missing values", "unseen levels", "invented")
+DTYPES = ("float64", "float32")
+_SEED = 0
+#: Methods of long fits -> the tables on which they are searched.
+_FEW = {**FEW, "CatBoost": ("heloc", "compas"), "GCM": ("compas",)}
+
+
+def cells(fit: Fit) -> Iterable[Fit]:
+    """Every kind of rows and type of numbers; of a model without constraints, one."""
+    if fit.dataset not in _FEW.get(fit.method, TABLES):
+        return []
+    found = []
+    for kind in KINDS:
+        if kind != "unseen levels" or fit.dataset != "compas":  # which has numbers alone
+            whole = kind in ("held-out", "invented")
+            for dtype in DTYPES if whole else DTYPES[:1]:
+                searches = SEARCHES if whole and dtype == DTYPES[0] else SEARCHES[:2]
+                settings = as_json({"dtype": dtype, "pairs": PAIRS, "searches": searches})
+                found.append(replace(fit, variant=MODES[0], protocol=kind, settings=settings))
+    if METHODS[fit.method].free:
+        settings = as_json({"dtype": DTYPES[0], "pairs": PAIRS, "searches": SEARCHES[:2]})
+        found.append(replace(fit, variant=MODES[1], settings=settings))
+    return found
+
+
+def rows_of(kind: str, rows: Split, directions: Directions) -> pd.DataFrame:
+    """The rows that a search starts from."""
+    if kind == "invented":
+        return invented(rows.X, SEARCHED_ROWS, _SEED)
+    held_out = rows.X_test[:SEARCHED_ROWS]
+    if kind == "missing values":
+        return with_gaps(held_out, directions, _SEED)
+    unseen = with_unseen_levels(held_out) if kind == "unseen levels" else held_out
+    assert unseen is not None
+    return unseen
+
+
+def as_dtype(predict: Predict, dtype: str) -> Predict:
+    """A prediction of numbers in a floating-point type."""
+
+    def function(X: pd.DataFrame) -> Any:
+        return predict(X.astype(dict.fromkeys(X.select_dtypes("number"), dtype)))
+
+    return function
+
+
+def searched(predict: Predict, X: pd.DataFrame, name: str, options: Any) -> MonotonicityAudit:
+    """The search of one kind of rows."""
+    directions = {
+        column: sign for column, sign in TABLES[name].directions.items() if X[column].nunique() > 1
+    }
+    own: dict[str, Any] = {
+        "pairs": options["pairs"],
+        "dtype": options["dtype"],
+        "searches": options["searches"],
+    }
+    own["tolerance"] = TOLERANCE
+    return audit_table(as_dtype(predict, own["dtype"]), X, directions, **own, progress=False)
+
+
+def trained(fit: Fit) -> tuple[Split, Predict]:
+    """One method on the rows of its split."""
+    rows = split(fit.dataset, fit.seed, fit.options.get("rows", ROWS))
+    directions = TABLES[fit.dataset].directions if fit.variant == MODES[0] else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return rows, METHODS[fit.method].fit(rows.X, rows.y, directions, fit.seed)
+
+
+def find(fits: list[Fit], device: str = "cpu") -> list[Scores]:
+    """The searches of one model, which is trained once."""
+    reason = lacking(fits[0].method)
+    if reason is not None:
+        print(reason)
+        return [{"seconds": 0.0, "epochs": 0} for _ in fits]
+    rows, predict = trained(fits[0])
+    found = []
+    for fit in fits:
+        start = time.process_time()
+        X = rows_of(fit.protocol, rows, TABLES[fit.dataset].directions)
+        scores: Scores
+        try:
+            predict(X[:2])
+        except Exception as error:  # of many types: a library that refuses such rows
+            print(f"{fit.method} on {fit.dataset} refuses {fit.protocol}: {error}")
+            scores = {"refused": 1.0}
+        else:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                audit = searched(predict, X, fit.dataset, fit.options)
+            scores = {
+                "pairs": audit.pairs,
+                "falls": audit.violations,
+                "rounding": audit.rounding,
+                "largest drop": audit.largest_drop if audit.violations else 0.0,
+            }
+        found.append({**scores, "seconds": time.process_time() - start, "epochs": 0})
+    return found
+
+
+def board(table: pd.DataFrame, name: str) -> str:
+    """Falls of every method on a table by the kind of rows, over both types of numbers.
+
+    In brackets the largest fall, as a difference of two probabilities.
+    """
+    rows = table[(table["dataset"] == name) & table["metric"].notna()]
+    lines = []
+    for method in METHODS:
+        for mode in MODES:
+            own = rows[(rows["method"] == method) & (rows["variant"] == mode)]
+            if len(own):
+                told = method if mode == MODES[0] else f"{method}, free"
+                lines.append([told, *(_cell(own[own["protocol"] == kind]) for kind in KINDS)])
+    return markdown(["Method", *(kind.capitalize() for kind in KINDS)], lines)
+
+
+def _cell(rows: pd.DataFrame) -> str:
+    of = {str(metric): values["value"] for metric, values in rows.groupby("metric")}
+    if "refused" in of:
+        return "refused"
+    if "pairs" not in of:
+        return ""
+    falls, pairs = int(of["falls"].sum()), int(of["pairs"].sum())
+    if not falls:
+        return f"0 of {pairs:,}"
+    return f"{falls:,} of {pairs:,} ({of['largest drop'].max():.2g})"
+
+
+def totals(table: pd.DataFrame) -> str:
+    """Falls of every method with directions by table, over all searches, as in `board`."""
+    names = [name for name in TITLES if name in set(table["dataset"])]
+    of = table[(table["variant"] == MODES[0]) & (table["metric"] != "refused")]
+    lines = []
+    for method in METHODS:
+        own = of[of["method"] == method]
+        if len(own):
+            cells = (_cell(own[own["dataset"] == name]) or "not searched" for name in names)
+            lines.append([method, *cells])
+    return markdown(["Method", *(TITLES[name] for name in names)], lines)
+
+
+def never(table: pd.DataFrame, fell: str = "") -> str:
+    """The methods with directions that never fell in any search, or with "fell" those that did."""
+    rows = table[(table["variant"] == MODES[0]) & (table["metric"] == "falls")]
+    total = rows.groupby("method")["value"].sum()
+    return (
+        ", ".join(m for m in METHODS if m in total.index and (total[m] > 0) == bool(fell)) or "none"
+    )
+
+
+STUDY = Study(
+    *("credit_falls", str(__doc__), TITLES, METHODS, find, each(TITLES, board)),
+    count=1,
+    cells=cells,
+    quick={"pairs": QUICK_PAIRS, "rows": 500},
+    jobs=1,
+    together=lambda fit: (fit.dataset, fit.method, fit.variant),
+)
+
+# Two rows for each method that falls.
+
+WITNESSES = "credit_witnesses.csv"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `python -m reproduce credit_witnesses`."""
+    parser.add_argument("--output", type=a_path, default=Path("results"), help="folder of results")
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Train anew what fell on invented rows, and predict the worst two rows by themselves."""
+    path = arguments.output / "credit_falls.csv"
+    table = read_results(path if path.exists() else RESULTS / path.name)
+    fell = table[
+        (table["metric"] == "falls")
+        & (table["value"] > 0)
+        & (table["variant"] == MODES[0])
+        & (table["protocol"] == "invented")
+        & table["settings"].str.contains("float64")
+    ]
+    lines = [_witness(Fit(*row)) for row in fell[list(Fit.__dataclass_fields__)].to_numpy()]
+    found = pd.DataFrame([line for line in lines if line])
+    write_csv(found, arguments.output / WITNESSES)
+    print(witnesses(found))
+
+
+def _witness(fit: Fit) -> dict[str, Any] | None:
+    rows, predict = trained(fit)
+    X = rows_of(fit.protocol, rows, TABLES[fit.dataset].directions)
+    witness = searched(predict, X, fit.dataset, fit.options).witness
+    if witness is None:
+        return None
+    names = [c for c in TABLES[fit.dataset].directions if X[c].nunique() > 1]
+    pair = X.iloc[[witness.row, witness.row]].reset_index(drop=True)
+    for name in names:
+        pair[name] = pair[name].astype("float64")
+    pair[names] = np.stack([witness.r_low, witness.r_high])
+    low, high = (float(predict(pair[at : at + 1])[0]) for at in (0, 1))
+    moved = [n for n in names if pair[n][0] != pair[n][1]]
+    return {
+        "dataset": fit.dataset,
+        "method": fit.method,
+        "seed": fit.seed,
+        "safer row": json.dumps(pair.iloc[0].to_dict(), default=str),
+        "riskier row": json.dumps(pair.iloc[1].to_dict(), default=str),
+        "changed": ", ".join(f"{n} {pair[n][0]:g} to {pair[n][1]:g}" for n in moved),
+        "probability of the safer": low,
+        "probability of the riskier": high,
+        "command": "python -m reproduce credit_witnesses",
+        "versions": f"{versions()}; {METHODS[fit.method].package} {_version(fit.method)}",
+    }
+
+
+def _version(method: str) -> str:
+    from importlib.metadata import version
+
+    return version({"sklearn": "scikit-learn"}.get(method, METHODS[method].package))
+
+
+def witnesses(table: pd.DataFrame) -> str:
+    """What changes between the two rows, and what the library predicts of each by itself."""
+    lines = [
+        [
+            TITLES[row["dataset"]],
+            row["method"],
+            row["changed"],
+            f"{row['probability of the safer']:.4f}",
+            f"{row['probability of the riskier']:.4f}",
+        ]
+        for row in table.to_dict("records")
+    ]
+    return markdown(["Table", "Method", "Riskier by", "Before", "After"], lines)

@@ -1,0 +1,275 @@
+"""Rivals of credit scoring with the defaults of their libraries, on tables as they come.
+
+Each is a function (X, y, directions, seed) -> function of a table to Pr(y = 1); without directions
+it is the same model without constraints. All run in one thread. Where a library does not read
+categories or missing values itself, what it is given is said at its function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import minimize
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from pyro_gcm.estimators import GCMClassifier
+from reproduce.data.credit_tables import Array, Directions
+
+Predict = Callable[[pd.DataFrame], Array]
+Train = Callable[[pd.DataFrame, Array, Directions, int], Predict]
+
+
+def _probability(model: Any, read: Callable[[pd.DataFrame], Any] = lambda X: X) -> Predict:
+    return lambda X: np.asarray(model.predict_proba(read(X)))[:, 1]
+
+
+def _signs(X: pd.DataFrame, directions: Directions) -> list[int]:
+    """A direction for every column, in their order."""
+    return [directions.get(str(name), 0) for name in X]
+
+
+def _categories(X: pd.DataFrame) -> list[str]:
+    return [str(name) for name in X if isinstance(X[name].dtype, pd.CategoricalDtype)]
+
+
+def _as_text(X: pd.DataFrame, missing: str) -> pd.DataFrame:
+    """Categories as text, of which a missing one has a level of its own."""
+    return X.assign(**{n: X[n].astype(object).where(X[n].notna(), missing) for n in _categories(X)})
+
+
+def _ours(prior: str, X: pd.DataFrame, y: Array, directions: Directions, seed: int) -> Predict:
+    model = GCMClassifier(
+        prior=prior, monotonic_cst=dict(directions), random_state=seed, device="cpu"
+    )
+    return _probability(model.fit(X, y))
+
+
+def _lightgbm(
+    way: str, X: pd.DataFrame, y: Array, directions: Directions, seed: int, **options: Any
+) -> Predict:
+    from lightgbm import LGBMClassifier
+
+    if directions:
+        signs = _signs(X, directions)
+        options |= {"monotone_constraints": signs, "monotone_constraints_method": way}
+    model = LGBMClassifier(n_jobs=1, verbose=-1, random_state=seed, **options)
+    return _probability(model.fit(X, y))
+
+
+def _xgboost(
+    X: pd.DataFrame, y: Array, directions: Directions, seed: int, **options: Any
+) -> Predict:
+    from xgboost import XGBClassifier
+
+    if directions:
+        options["monotone_constraints"] = tuple(_signs(X, directions))
+    model = XGBClassifier(enable_categorical=True, n_jobs=1, random_state=seed, **options)
+    return _probability(model.fit(X, y))
+
+
+def _catboost(
+    X: pd.DataFrame, y: Array, directions: Directions, seed: int, **options: Any
+) -> Predict:
+    """Missing categories are a level."""
+    from catboost import CatBoostClassifier
+
+    if directions:
+        options["monotone_constraints"] = _signs(X, directions)
+    fixed = {"thread_count": 1, "verbose": False, "allow_writing_files": False}
+    model = CatBoostClassifier(
+        cat_features=_categories(X), random_seed=seed, **{**fixed, **options}
+    )
+    model.fit(_as_text(X, "missing"), y)
+    return lambda X: np.asarray(
+        model.predict_proba(_as_text(X, "missing"), thread_count=1)[:, 1], dtype=np.float64
+    )
+
+
+def _hist(X: pd.DataFrame, y: Array, directions: Directions, seed: int) -> Predict:
+    options: Any = {"monotonic_cst": dict(directions) or None, "random_state": seed}
+    return _probability(HistGradientBoostingClassifier(**options).fit(X, y))
+
+
+def _ydf(X: pd.DataFrame, y: Array, directions: Directions, seed: int) -> Predict:
+    """Numbers that are missing are imputed with the mean, which is the library's default."""
+    import ydf
+
+    ydf.verbose(0)
+    label = "event"
+    # Monotonic splits need gains by the Hessian, which are not the default; both modes have them.
+    learner = ydf.GradientBoostedTreesLearner(
+        label=label,
+        features=[ydf.Column(str(name), monotonic=directions.get(str(name))) for name in X],
+        use_hessian_gain=True,
+        random_seed=seed + 1,
+        num_threads=1,
+    )
+    model = learner.train(_as_text(X, "").assign(**{label: y.astype(int)}))
+    return lambda X: np.asarray(
+        model.predict(_as_text(X, ""), use_slow_engine=False, num_threads=1), dtype=np.float32
+    )
+
+
+def _ebm(
+    options: dict[str, Any], X: pd.DataFrame, y: Array, directions: Directions, seed: int
+) -> Predict:
+    from interpret.glassbox import ExplainableBoostingClassifier
+
+    signs = _signs(X, directions) if directions else None
+    model = ExplainableBoostingClassifier(
+        monotone_constraints=signs, n_jobs=1, random_state=seed, **options
+    )
+    return _probability(model.fit(_as_text(X, "missing"), y), lambda X: _as_text(X, "missing"))
+
+
+def _perpetual(X: pd.DataFrame, y: Array, directions: Directions, seed: int) -> Predict:
+    from perpetual import PerpetualBooster
+
+    signs = dict(directions) or None
+    model = PerpetualBooster(monotone_constraints=signs, num_threads=1, seed=seed)
+    return _probability(model.fit(X, y))
+
+
+#: Parts of a column of the scorecard, with equal numbers of training rows.
+_BINS = 10
+
+
+def _glum(X: pd.DataFrame, y: Array, directions: Directions, seed: int) -> Predict:
+    """A scorecard: ten bins of every number, in the order of its direction by glum's constraints.
+
+    A missing value is a term of its own. A small ridge makes the solution unique.
+    """
+    from glum import GeneralizedLinearRegressor
+
+    numbers = [str(name) for name in X if name not in _categories(X)]
+    edges = {
+        name: np.unique(np.nanquantile(X[name], np.arange(1, _BINS) / _BINS)) for name in numbers
+    }
+    # Bins without training rows, where many have one value, go to the one below.
+    filled = {
+        n: np.unique(np.searchsorted(e, X[n].dropna(), side="right")) for n, e in edges.items()
+    }
+    levels = {name: sorted(X[name].dropna().unique()) for name in _categories(X)}
+    names = {str(name): f"c{at}" for at, name in enumerate(X)}
+
+    def read(X: pd.DataFrame) -> pd.DataFrame:
+        made: dict[str, Any] = {}
+        for name, column in names.items():
+            if name in edges:
+                bins = np.searchsorted(edges[name], X[name].fillna(-np.inf), side="right")
+                bins = np.searchsorted(filled[name], bins, side="right") - 1
+                made[column] = pd.Categorical(bins.clip(0), categories=range(len(filled[name])))
+                made[f"{column}_missing"] = X[name].isna().astype(float)
+            else:
+                text = X[name].astype(object)
+                text = text.where(text.isin(levels[name]), "of no training row")
+                made[column] = pd.Categorical(
+                    text, categories=[*levels[name], "of no training row"]
+                )
+        return pd.DataFrame(made)
+
+    table = read(X)
+    used = [name for name in table if table[name].nunique() > 1]
+    rules = {
+        names[name]: "increasing" if sign > 0 else "decreasing"
+        for name, sign in directions.items()
+        if names[name] in used
+    }
+    model = GeneralizedLinearRegressor(
+        family="binomial",
+        alpha=1e-4,
+        formula=" + ".join(map(str, used)),
+        monotonic_constraints=rules or None,
+    )
+    model.fit(table, y)
+    return lambda X: np.asarray(model.predict(read(X)), dtype=np.float64)
+
+
+def _logistic(X: pd.DataFrame, y: Array, directions: Directions, seed: int) -> Predict:
+    """Logistic regression of scikit-learn; with directions, its loss with bounds of coefficients.
+
+    Numbers are standardised, missing ones are the median with a column that says so, and categories
+    are 0/1 columns.
+    """
+    of_type = make_column_selector
+    numbers = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+    missing = SimpleImputer(strategy="constant", fill_value="missing")
+    text = make_pipeline(missing, OneHotEncoder(handle_unknown="ignore", sparse_output=False))
+    numeric, categorical = of_type(dtype_include="number"), of_type(dtype_exclude="number")
+    columns = [("numbers", numbers, numeric), ("text", text, categorical)]
+    reader = ColumnTransformer(columns).fit(_as_text(X, "missing"))
+    lacking = [name for name in numeric(X) if X[name].isna().any()]
+
+    def read(X: pd.DataFrame) -> Array:
+        gaps = X[lacking].isna().to_numpy(np.float64)
+        return np.hstack([reader.transform(_as_text(X, "missing")), gaps])
+
+    inputs = read(X)
+    if not directions:
+        return _probability(LogisticRegression(max_iter=1000).fit(inputs, y), read)
+    signs = np.zeros(inputs.shape[1] + 1)
+    signs[: len(numeric(X))] = [directions.get(str(name), 0) for name in numeric(X)]
+
+    def loss(w: Array) -> tuple[float, Array]:
+        """That of scikit-learn with C = 1: the sum of the log losses and half the square of w."""
+        score = inputs @ w[:-1] + w[-1]
+        gap = 1.0 / (1.0 + np.exp(-score)) - y
+        value = np.logaddexp(0.0, score).sum() - y @ score + 0.5 * w[:-1] @ w[:-1]
+        return float(value), np.append(inputs.T @ gap + w[:-1], gap.sum())
+
+    bounds = [(0.0 if s > 0 else None, 0.0 if s < 0 else None) for s in signs]
+    w = minimize(loss, np.zeros(len(signs)), jac=True, method="L-BFGS-B", bounds=bounds).x
+    return lambda X: 1.0 / (1.0 + np.exp(-(read(X) @ w[:-1] + w[-1])))
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A method of the tables.
+
+    :param fit: see the module.
+    :param package: the module that it needs, and whose version decides what the defaults are.
+    :param free: whether there is a fit without constraints beside it: not for other ways of
+        constraining the same model.
+    """
+
+    fit: Train
+    package: str = "pyro_gcm"
+    free: bool = True
+
+
+METHODS: dict[str, Rival] = {
+    "GCMClassifier": Rival(partial(_ours, "members")),
+    "GCM": Rival(partial(_ours, "conditional"), free=False),  # the event needs a revenue
+    "LightGBM": Rival(partial(_lightgbm, "basic"), "lightgbm"),
+    "LightGBM, intermediate": Rival(partial(_lightgbm, "intermediate"), "lightgbm", free=False),
+    "LightGBM, advanced": Rival(partial(_lightgbm, "advanced"), "lightgbm", free=False),
+    "XGBoost": Rival(_xgboost, "xgboost"),
+    "CatBoost": Rival(_catboost, "catboost"),
+    "HistGradientBoosting": Rival(_hist, "sklearn"),
+    "YDF": Rival(_ydf, "ydf"),
+    "EBM": Rival(partial(_ebm, {}), "interpret"),
+    "EBM, no interactions": Rival(partial(_ebm, {"interactions": 0}), "interpret"),
+    "Perpetual": Rival(_perpetual, "perpetual"),
+    "glum, scorecard": Rival(_glum, "glum"),
+    "Logistic regression": Rival(_logistic, "sklearn"),
+}
+
+
+def lacking(method: str) -> str | None:
+    """Why a method cannot run here, or None."""
+    try:
+        import_module(METHODS[method].package)
+    except ImportError as error:
+        return f"{method} is skipped: {error}; pip install pyro-gcm[boosting,rivals]"
+    return None

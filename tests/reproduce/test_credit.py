@@ -1,0 +1,177 @@
+"""The credit study: splits, invented rows, methods, prices and the audit board."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import roc_auc_score
+from toys import options, table
+
+from reproduce.checks import credit_falls
+from reproduce.data import credit_tables
+from reproduce.data.credit_tables import CreditTable, invented, split, with_gaps, with_unseen_levels
+from reproduce.defaults import credit
+from reproduce.methods.credit import METHODS
+from reproduce.rendering.credit_figure import falls_a_million
+from reproduce.runs import Fit, read_results
+
+DIRECTIONS = {"debt": 1, "income": -1}
+#: Methods whose fits take seconds are left out.
+QUICK = [m for m in METHODS if m not in ("CatBoost", "EBM", "GCM", "GCMClassifier")]
+
+
+def applicants() -> tuple[pd.DataFrame, pd.Series]:
+    """1,000 applicants; the risk falls with age, which has no direction."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {
+            "debt": rng.uniform(0, 50, 1_000).round(1),
+            "age": rng.integers(18, 90, 1_000).astype(float),
+            "income": np.where(rng.random(1_000) < 0.2, np.nan, rng.uniform(10, 90, 1_000)),
+            "town": pd.Categorical(rng.choice(["north", "south"], 1_000)),
+        }
+    )
+    score = 0.08 * X["debt"] - 0.04 * X["income"].fillna(50.0) - 0.02 * X["age"] + 1.0
+    return X, (score + rng.logistic(size=1_000) > 0).astype(int)
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    """The table of applicants in place of HELOC."""
+    entry = CreditTable("Applicants", applicants, DIRECTIONS)
+    monkeypatch.setitem(credit_tables.TABLES, "heloc", entry)
+    credit_tables.load.cache_clear()
+    yield split("heloc", 0)
+    credit_tables.load.cache_clear()
+
+
+# Rows.
+
+
+def test_a_split_has_every_row_once_and_at_most_as_many_as_asked(toy):
+    X, y = applicants()
+    both = pd.concat([toy.X, toy.X_test])
+    pd.testing.assert_frame_equal(
+        both.sort_values([*X]).reset_index(drop=True), X.sort_values([*X]).reset_index(drop=True)
+    )
+    assert (len(toy.X), len(toy.y_test)) == (800, 200)
+    assert toy.y.sum() + toy.y_test.sum() == y.sum()
+    few = split("heloc", 1, 100)
+    assert (len(few.X), len(few.y_test)) == (80, 20)
+
+
+def test_invented_rows_are_of_no_applicant_and_gaps_are_in_directed_columns(toy):
+    made = invented(toy.X, 300, seed=0)
+    assert [*made] == [*toy.X]
+    known = {tuple(row) for row in toy.X[["debt", "age", "income"]].dropna().to_numpy()}
+    assert not known & {tuple(row) for row in made[["debt", "age", "income"]].to_numpy()}
+    assert (made["age"] == made["age"].round()).all()
+    gaps = with_gaps(toy.X_test, DIRECTIONS, seed=0)
+    assert 0.1 < gaps["debt"].isna().mean() < 0.3
+    assert gaps["age"].notna().all()
+    unseen = with_unseen_levels(toy.X_test)
+    assert unseen is not None
+    assert set(unseen["town"]) == {"never seen"}
+    assert with_unseen_levels(toy.X_test[["debt"]]) is None
+
+
+# Methods.
+
+
+@pytest.mark.filterwarnings("ignore")  # of solvers
+@pytest.mark.parametrize("method", QUICK)
+def test_a_rival_learns_with_directions_and_without(method, toy):
+    pytest.importorskip(METHODS[method].package)
+    for directions in (DIRECTIONS, {})[: 1 + METHODS[method].free]:
+        predict = METHODS[method].fit(toy.X, toy.y, directions, 0)
+        probability = predict(toy.X_test)
+        assert ((probability >= 0.0) & (probability <= 1.0)).all()
+        assert roc_auc_score(toy.y_test, probability) > 0.65
+
+
+@pytest.mark.filterwarnings("ignore")  # of solvers
+@pytest.mark.parametrize("method", ["Logistic regression", "glum, scorecard"])
+def test_a_wrong_direction_is_obeyed(method, toy):
+    pytest.importorskip(METHODS[method].package)
+    rows = pd.concat([toy.X_test[:1]] * 50, ignore_index=True)
+    rows["debt"] = np.linspace(0.0, 50.0, 50)
+    free, wrong = (METHODS[method].fit(toy.X, toy.y, d, 0)(rows) for d in ({}, {"debt": -1}))
+    assert free[-1] > free[0] + 0.2
+    assert np.diff(wrong).max() <= 1e-9  # solvers stop
+
+
+def test_a_method_whose_package_lacks_is_skipped_with_the_reason(
+    toy, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    asked = options(credit.STUDY, tmp_path, "--jobs", "1", "--quick", "--datasets", "heloc",
+                    "--methods", "LightGBM", "Logistic regression")  # fmt: skip
+    credit.STUDY.main(asked)
+    assert "LightGBM is skipped: " in capsys.readouterr().out
+    assert set(read_results(tmp_path / "credit.csv")["method"]) == {"Logistic regression"}
+
+
+def test_again_runs_what_is_there(toy, tmp_path, monkeypatch):
+    asked = ("--jobs", "1", "--quick", "--datasets", "heloc", "--methods", "Logistic regression")
+    credit.STUDY.main(options(credit.STUDY, tmp_path, *asked))
+    before = read_results(tmp_path / "credit.csv")
+    monkeypatch.setattr(credit, "expected_calibration_error", lambda p, y: 0.5)
+    credit.STUDY.main(options(credit.STUDY, tmp_path, *asked))
+    pd.testing.assert_frame_equal(read_results(tmp_path / "credit.csv"), before)
+    credit.STUDY.main(options(credit.STUDY, tmp_path, *asked, "--again"))
+    after = read_results(tmp_path / "credit.csv")
+    assert len(after) == len(before)
+    assert after.loc[after["metric"] == "calibration error", "value"].eq(0.5).all()
+
+
+# Tables.
+
+
+def test_the_price_is_what_the_free_model_is_better_by():
+    rows = {("LightGBM", "AUC"): [0.70, 0.71], ("LightGBM", "log loss"): [0.60, 0.61]}
+    with_ = table(rows, dataset="heloc", variant="constrained", settings="{}")
+    better = {("LightGBM", "AUC"): [0.72, 0.73], ("LightGBM", "log loss"): [0.59, 0.60]}
+    free = table(better, dataset="heloc", variant="free", settings="{}")
+    (auc, loss), share = credit.prices(pd.concat([with_, free]), "heloc")["LightGBM"]
+    assert auc.mean == pytest.approx(0.02)
+    assert loss.mean == pytest.approx(0.01)
+    assert share == pytest.approx(0.02 / 0.725)
+
+
+def test_slow_methods_have_fewer_splits_and_every_kind_of_rows_a_search():
+    fit = Fit("credit", "compas", "default", "held-out", "2", 2, "CatBoost", "{}")
+    assert [*credit.cells(fit)] == []
+    search = Fit("credit_falls", "compas", "default", "held-out", "0", 0, "LightGBM", "{}")
+    kinds = {cell.protocol for cell in credit_falls.cells(search)}
+    assert kinds == {"held-out", "missing values", "invented"}  # COMPAS has no categories
+
+
+# The board.
+
+
+def test_the_board_finds_falls_of_a_model_that_falls_and_none_of_one_that_does_not(toy):
+    quick = {"dtype": "float32", "pairs": 300, "searches": ["random", "grid"]}
+
+    def rising(X):
+        assert X["debt"].dtype == np.float32
+        return 1.0 / (1.0 + np.exp(-0.1 * X["debt"].to_numpy()))
+
+    X = toy.X_test.drop(columns="income")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(credit_tables.TABLES, "heloc", CreditTable("", applicants, {"debt": 1}))
+        assert credit_falls.searched(rising, X, "heloc", quick).violations == 0
+        found = credit_falls.searched(lambda X: 1.0 - rising(X), X, "heloc", quick)
+    assert found.violations > 100
+    cells = {("LightGBM", "pairs"): [300], ("LightGBM", "falls"): [found.violations],
+             ("LightGBM", "largest drop"): [found.largest_drop],
+             ("XGBoost", "pairs"): [300], ("XGBoost", "falls"): [0],
+             ("XGBoost", "largest drop"): [0], ("YDF", "refused"): [1]}  # fmt: skip
+    rows = table(cells, dataset="heloc", variant="constrained", protocol="invented")
+    lines = credit_falls.board(rows, "heloc").splitlines()
+    assert f"| {found.violations:,} of 300 (" in lines[2]
+    assert lines[3].endswith("| 0 of 300 |")
+    assert lines[4].endswith("| refused |")
+    assert credit_falls.never(rows) == "XGBoost"
+    assert credit_falls.never(rows, "fell") == "LightGBM"
+    assert falls_a_million(rows)["LightGBM"] == pytest.approx(1e6 * found.violations / 300)

@@ -35,6 +35,8 @@ _CPU = torch.device("cpu")
 SAMPLE_ROWS = 200_000
 #: Up to this total, weights of whole numbers are counts of rows.
 MOST_COUNTED = 1_000_000
+#: Counts that are larger on average are told of: they may be weights of a survey.
+_OFTEN = 20
 #: Columns that a row must have.
 _ALL = "xry"
 
@@ -182,6 +184,12 @@ def counted(weights: Tensor) -> tuple[Tensor, Tensor]:
     """
     if weights.sum() <= MOST_COUNTED and (weights == weights.round()).all():
         index = torch.arange(len(weights)).repeat_interleave(weights.long())
+        if len(index) > _OFTEN * len(weights):
+            warn_user(
+                "sample_weight has whole numbers, which are counts: "
+                f"{len(weights):,} rows count as {len(index):,}; divide them by their mean if only "
+                "their ratios matter"
+            )
         return index, weights.new_ones(len(index))
     index = weights.nonzero()[:, 0]
     return index, weights[index] / weights.amax()

@@ -77,6 +77,12 @@ def test_large_whole_weights_are_relative():
     assert np.array_equal(large, answers("classifier", every, weight * 0.25))
 
 
+def test_large_counts_are_told_of():
+    X, y = loans(24)
+    with pytest.warns(UserWarning, match="whole numbers, which are counts: 24 rows count as 720;"):
+        GCMClassifier(**SMALL, members=2).fit(X, y, sample_weight=np.full(24, 30))
+
+
 def test_weights_of_classes_are_relative():
     X, y = loans(40)
     model = GCMClassifier(**SMALL, members=2, class_weight={"no": 1, "yes": 3}).fit(X, y)

@@ -61,16 +61,14 @@ def test_rows_of_the_prior_have_values_of_other_rows_and_its_weight():
     assert together.any(1).float().mean() < 0.2  # x and y are of different rows
 
 
-def test_bootstrap_samples_are_of_rows_that_count():
-    y = torch.tensor([0.0, 0.0, 1.0, 1.0] * 10)
-    weight = torch.zeros(40, dtype=torch.float64)
-    weight[:3] = 1.0
-    rows = TrainingRows(torch.zeros(40, 1), torch.zeros(40, 1), y, weight, [1])
+def test_bootstrap_samples_keep_both_classes_and_the_weights_of_rows():
+    y, weight = torch.tensor([0.0, 0.0, 1.0]), torch.tensor([0.5, 0.5, 1.0])
+    rows = TrainingRows(torch.zeros(3, 1), torch.zeros(3, 1), y, weight, [1])
     events = set()
     for seed in range(20):
         drawn = rows.resampled(seed)
         assert len(drawn.y) == 3
-        assert (drawn.weight == 1.0).all()
+        assert torch.equal(drawn.weight, 0.5 + 0.5 * drawn.y)
         events.add(float(drawn.y.sum()))
     assert events == {1.0, 2.0}  # the rate varies, and neither class is ever lost
 

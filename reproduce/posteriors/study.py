@@ -100,28 +100,18 @@ def of_guide(name: str, guide: str | None, seed: int, size: float) -> Drawn:
 
 
 def nuts(name: str, guide: str | None, seed: int, size: float) -> Drawn:
-    """Chains of NUTS on the program with the costs integrated out.
-
-    One chain for all rows in which the same values are missing: the others would be flat
-    directions of the program, in which a trajectory never turns.
-    """
+    """A chain of NUTS on the program with the costs integrated out."""
     model, count = model_of(name), max(20, int(CHAIN * size))
-    x, r, y = rows_of(name)
-    gaps = torch.cat([x.isnan(), r.isnan()], 1).unique(dim=0, return_inverse=True)[1]
-    drawn: dict[str, Tensor] = {}
-    worth = torch.full((len(x),), float(count), dtype=torch.float64)
     pyro.set_rng_seed(seed)
-    for rows in (gaps == group for group in gaps.unique()):
-        kernel = NUTS(model.training_pair(model.objective).program, max_tree_depth=6)
-        chain = MCMC(kernel, num_samples=count, warmup_steps=count // 2, disable_progbar=True)
-        with one_thread():
-            chain.run(x[rows], r[rows], y[rows])
-        for site, values in chain.get_samples().items():
-            shape = (count, len(x), *values.shape[2:])
-            drawn.setdefault(site, torch.full(shape, torch.nan).double())[:, rows] = values
-            own = effective_sample_size(values[None], chain_dim=0, sample_dim=1)  # [b, D]
-            worth[rows] = torch.minimum(worth[rows], own.flatten(1).amin(1))
-    return _completed(model, name, drawn)[0], worth
+    kernel = NUTS(model.training_pair(model.objective).program, max_tree_depth=6)
+    chain = MCMC(kernel, num_samples=count, warmup_steps=count // 2, disable_progbar=True)
+    with one_thread():
+        chain.run(*rows_of(name))
+    drawn, worth = _completed(model, name, chain.get_samples())
+    for values in chain.get_samples().values():
+        own = effective_sample_size(values[None], chain_dim=0, sample_dim=1)  # [B, D]
+        worth = torch.minimum(worth, own.flatten(1).amin(1))
+    return drawn, worth
 
 
 def _completed(model: Any, name: str, sites: Mapping[str, Tensor]) -> Drawn:
@@ -196,6 +186,8 @@ METHODS: dict[str, tuple[Callable[..., Drawn], str | None]] = {
 #: z of members is summed out, and a joint model predicts from a guide that has not seen y.
 LEFT_OUT = [("members", method) for method in METHODS if method[:5] not in ("exact", "impor")]
 LEFT_OUT += [("members", "importance, guided"), ("missing", "importance, guided")]
+#: What one row lacks and another has is a flat direction, in which no trajectory turns.
+LEFT_OUT += [("missing", "NUTS")]
 LEFT_OUT += [("missing", f"guide {name}") for name in ("prior", "posterior")]
 LEFT_OUT += [("missing", f"guide posterior{end}") for end in ("_full", "_flow")]
 

@@ -205,3 +205,5 @@ def test_joined_draws_have_the_quality_of_all_parts() -> None:
     # The error of a mean: that of each part, and how far the parts differ.
     squares = (0.1 + rows).square() + (0.2 + rows).square() + 0.5 * math.log(2.0) ** 2
     torch.testing.assert_close(both.log_evidence_error, squares.sqrt() / 2.0)
+    one = joined(parts[:1])  # without a warning of a variance of one number
+    torch.testing.assert_close(one.log_evidence_error, parts[0].log_evidence_error)

@@ -30,7 +30,7 @@ PACKAGES = {
 }
 PRELOADED = ("pytest", "torch", "pyro.infer", "pyro.distributions", "scipy.stats", "hypothesis")
 PRELOADED += ("pandas", "sklearn", "mpmath")
-COLUMNS = ("package", "file", "place", "line", "change", "result", "seconds")
+COLUMNS = ("package", "file", "place", "line", "change", "result", "by", "seconds")
 _PAIRS = [(ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot)]
 _PAIRS += [(ast.In, ast.NotIn), (ast.Add, ast.Sub), (ast.Mult, ast.Div), (ast.And, ast.Or)]
 _PAIRS += [(ast.BitAnd, ast.BitOr)]
@@ -103,28 +103,41 @@ def tests_of(root, package, file):
         text = path.read_text()
         return -sum(text.count(name) for name in names)
 
-    folders = [sorted((root / "tests" / name).glob("test_*.py")) for name in PACKAGES[package]]
-    return [p.relative_to(root).as_posix() for part in folders for p in sorted(part, key=mentions)]
+    every = [p for name in PACKAGES[package] for p in (root / "tests" / name).glob("test_*.py")]
+    return [p.relative_to(root).as_posix() for p in sorted(every, key=lambda p: (mentions(p), p))]
 
 
 def outcome(tree, file, place, tests, limit):
-    """killed, survived or late, and the CPU seconds."""
+    """killed, survived or late; the test that failed; and the CPU seconds."""
     whole, path = (tree / file).read_text(), tree / file
     mutate(nodes(parsed := ast.parse(whole))[place])
     path.write_text(ast.unparse(ast.fix_missing_locations(parsed)))
     child = os.fork()
     if not child:
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
-        os.chdir(tree)
-        sys.path.insert(0, str(tree))
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        os.dup2(1, 2)
-        options = ["-x", "-q", "-n0", "-p", "no:cacheprovider", *tests]
-        os._exit(int(sys.modules["pytest"].main(options)))
+        try:
+            resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+            os.chdir(tree)
+            sys.path.insert(0, str(tree))
+            os.dup2(os.open(tree / "log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+            os.dup2(1, 2)
+            # Modules that are imported here already cannot have their assertions rewritten.
+            options = ["-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "no:cacheprovider"]
+            os._exit(int(sys.modules["pytest"].main(["-x", "-q", "-n0", *options, *tests])))
+        finally:
+            os._exit(70)
     _, status, used = os.wait4(child, 0)
     path.write_text(whole)
-    result = "killed" if os.waitstatus_to_exitcode(status) else "survived"
-    return "late" if os.WIFSIGNALED(status) else result, round(used.ru_utime + used.ru_stime, 1)
+    code = os.waitstatus_to_exitcode(status)
+    log = (tree / "log").read_text()
+    if code not in _RESULTS and code >= 0:
+        raise RuntimeError(f"pytest ended with {code}: {log}")
+    by = [line for line in log.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    result = "killed" if by else _RESULTS.get(code, "late")
+    return result, by[0][:200] if by else "", round(used.ru_utime + used.ru_stime, 1)
+
+
+#: Exit codes of pytest; those of signals are below 0.
+_RESULTS = {0: "survived", 1: "killed", 2: "killed"}
 
 
 def main():

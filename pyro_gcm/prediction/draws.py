@@ -215,12 +215,12 @@ def joined(parts: Sequence[PosteriorDraws]) -> PosteriorDraws:
         name: torch.stack([part.quality()[name] for part in parts]) for name in parts[0].quality()
     }
     log_evidence, count = quality["log_evidence"], len(parts)
-    error = (quality["log_evidence_error"].square().sum(0) + log_evidence.var(0)).sqrt() / count
+    spread = log_evidence.var(0, correction=min(1, count - 1))  # 0 of a single part
     return PosteriorDraws(
         sites,
         ess=quality["ess"].sum(0),
         pareto_k=quality["pareto_k"].amax(0),
         log_evidence=log_evidence.logsumexp(0) - math.log(count),
-        log_evidence_error=error if count > 1 else quality["log_evidence_error"][0],
+        log_evidence_error=(quality["log_evidence_error"].square().sum(0) + spread).sqrt() / count,
         proposals=quality["proposals"].sum(0),
     )

@@ -104,6 +104,12 @@ def test_the_density_of_a_time_integrates_to_its_probabilities_and_those_of_its_
     assert stats.kstest(u.numpy(), "uniform").pvalue > DIFFERENT
 
 
+def test_no_event_comes_by_time_0() -> None:
+    p_t = event_time("Logistic", (2,))
+    assert p_t.cdf(torch.tensor([0.0, 1.0])).tolist() == [0.0, float(p_t.cdf(torch.tensor(1.0)))]
+    assert 0.0 < p_t.cdf(torch.tensor(1.0)) < 1.0
+
+
 CENSORED = {"left": (0.0, 0.8), "right": (1.1, INF), "interval": (0.6, 1.4), "narrow": (0.9, 1.0)}
 
 

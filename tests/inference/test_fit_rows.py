@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -178,3 +180,27 @@ def test_only_sampling_moves_the_global_generator(work: Any) -> None:
     before = torch.get_rng_state()
     work()
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "message"),
+    [
+        ([2.0] * 8, [2.0] * 8, "y has the same time in all rows, 2: there is nothing to learn"),
+        ([1.0, 2.0] * 4, [math.inf] * 8, "y has no event: all rows are censored"),
+        ([2.0] * 8, [2.0] * 7 + [math.inf], None),
+        ([1.0, 2.0] * 4, [1.0, 2.0] * 4, None),
+    ],
+    ids=["one time", "no event", "one is censored", "two times"],
+)
+def test_times_that_say_nothing_are_told(
+    lower: list[float], upper: list[float], message: str | None
+) -> None:
+    y = torch.tensor([lower, upper, [0.0] * 8]).T
+    generator = torch.Generator().manual_seed(0)
+    x, r = torch.rand(8, 3, generator=generator), torch.rand(8, 2, generator=generator)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        fit(GCM(3, 2, response="survival"), x, r, y, epochs=1, num_particles=2, progress=False)
+    found = [str(w.message) for w in told if str(w.message).startswith("y has")]
+    assert len(found) == (message is not None)
+    assert all(text.startswith(message or "") for text in found)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from training_cases import CASES, Rows, case_of, loss_and_gradient
 
 from pyro_gcm import GCM, fit
-from pyro_gcm.inference import ImportanceWeightedELBO
+from pyro_gcm.inference import ImportanceWeightedELBO, of_rows
 from pyro_gcm.inference.bounds import weighted_loss
 from pyro_gcm.inference.program_trainer import DrivenSites
 from pyro_gcm.inference.scored import Noise, QuasiRandomNoise, Scored
@@ -237,3 +237,13 @@ def test_points_and_weights_give_the_same_loss_whatever_nesting_a_bound_allows(
         np.testing.assert_allclose(plain, losses[0], rtol=1e-5)
         np.testing.assert_allclose(equal, losses[0], rtol=1e-5)
         np.testing.assert_allclose(weighted, losses[2], rtol=1e-5)
+
+
+def test_rows_get_the_values_of_their_groups_in_every_reading() -> None:
+    group = torch.tensor([2, 0, 2, 1])
+    values = torch.arange(3 * 4 * 3).reshape(3, 4, 3)  # [draws, rows, groups]
+    each = [[int(v[row, group[row]]) for row in range(4)] for v in values]
+    assert of_rows(values, group).tolist() == each
+    assert of_rows(values[0], group).tolist() == each[0]
+    assert of_rows(values[:, :1], group).tolist() == values[:, 0, group].tolist()
+    assert of_rows(values[0, 0], group.double()).tolist() == [2, 0, 2, 1]

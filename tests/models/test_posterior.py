@@ -129,6 +129,21 @@ def test_exact_draws_say_that_they_are() -> None:
     assert (without.log_evidence == 0.0).all()
 
 
+@pytest.mark.filterwarnings("ignore:.*effective sample size")
+def test_evidence_is_exact_where_the_outcome_says_nothing_of_z() -> None:
+    model, (x, r, y) = model_of().double(), data(4)
+    with torch.no_grad():
+        for name, parameter in model.cost_net.named_parameters():
+            if name.endswith("weight"):
+                parameter.zero_()
+    draws = model.posterior(x, r, y, method="importance", num_proposals=40, **QUIET)
+    p = model.predict(x, r)
+    wanted = torch.where(y == 1.0, p, 1.0 - p).log()
+    torch.testing.assert_close(draws.log_evidence, wanted, rtol=1e-9, atol=1e-9)
+    assert draws.log_evidence_error.abs().max() < 1e-6
+    assert (draws.proposals == 40.0).all()
+
+
 def test_rare_outcomes_are_drawn_by_importance_and_the_others_stay_exact() -> None:
     model = model_of()
     x, r, y = with_a_rare_row(model)

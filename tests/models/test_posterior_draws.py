@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from posterior_toys import (
 from torch import Tensor
 
 from pyro_gcm import IGCM
-from pyro_gcm.prediction.draws import PosteriorDraws
+from pyro_gcm.prediction.draws import PosteriorDraws, joined
 
 #: The brute force is the judge of the draws.
 pytestmark = pytest.mark.filterwarnings("ignore:.* rows have an effective sample size")
@@ -180,3 +181,29 @@ def test_rows_with_gaps_leave_those_without_as_they_are() -> None:
     one, other = alone["z"][:, 0, 0], draws["z"][:, complete][:, 0, 0]
     assert weighted_ks(one, float(alone.ess), other, torch.zeros(COUNT).double()) > DIFFERENT
     assert (alone.log_evidence - draws.log_evidence[complete]).abs() < 0.1
+
+
+def test_joined_draws_have_the_quality_of_all_parts() -> None:
+    rows = torch.arange(3.0)
+    parts = [
+        PosteriorDraws(
+            {"z": torch.full((4, 3), float(part))},
+            ess=10.0 * part + rows,
+            pareto_k=(-1.0) ** part * rows,
+            log_evidence=(part * (1.0 + rows)).log(),
+            log_evidence_error=0.1 * part + rows,
+            proposals=part + rows,
+        )
+        for part in (1, 2)
+    ]
+    both = joined(parts)
+    assert both["z"][:, 0].tolist() == [1.0] * 4 + [2.0] * 4
+    torch.testing.assert_close(both.ess, 30.0 + 2.0 * rows)
+    assert both.pareto_k.tolist() == rows.tolist()
+    torch.testing.assert_close(both.log_evidence, (1.5 * (1.0 + rows)).log())
+    assert both.proposals.tolist() == [3.0, 5.0, 7.0]
+    # The error of a mean: that of each part, and how far the parts differ.
+    squares = (0.1 + rows).square() + (0.2 + rows).square() + 0.5 * math.log(2.0) ** 2
+    torch.testing.assert_close(both.log_evidence_error, squares.sqrt() / 2.0)
+    one = joined(parts[:1])  # without a warning of a variance of one number
+    torch.testing.assert_close(one.log_evidence_error, parts[0].log_evidence_error)

@@ -53,6 +53,24 @@ def test_own_layer_is_one_layer_for_each_member() -> None:
     torch.testing.assert_close(layer(a), made(a.movedim(0, 1)).movedim(1, 0))
 
 
+@torch.no_grad()
+def test_layers_start_around_0_and_keep_the_size_of_their_inputs() -> None:
+    torch.manual_seed(2)
+    for scaling in ("input", "output"):
+        first = FirstLayer(64, 400, K, scaling)
+        assert first.bias.abs().max() <= 0.5
+        assert abs(float(first.bias.mean())) < 0.05
+        signs = first.r if scaling == "input" else first.s
+        assert (signs.abs() == 1.0).all()
+        assert abs(float(signs.mean())) < 0.25
+        assert float(first(torch.randn(200, 64), torch.arange(64)).std()) == pytest.approx(
+            1.0, abs=0.15
+        )
+    # Half of what a ReLU lets through has the size of what went in.
+    out = NextLayer(64, 400, K)(torch.randn(K, 200, 64).relu())
+    assert float(out.square().mean()) == pytest.approx(1.0, abs=0.15)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_encoding_has_the_same_bits_in_any_place_of_any_batch(dtype: torch.dtype) -> None:
     torch.manual_seed(1)

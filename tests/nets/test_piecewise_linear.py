@@ -10,7 +10,13 @@ import torch
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.nets import PiecewiseLinear
-from pyro_gcm.nets.piecewise_linear import padded_knots, quantile_knots, ramps, slopes_between
+from pyro_gcm.nets.piecewise_linear import (
+    AxisMap,
+    padded_knots,
+    quantile_knots,
+    ramps,
+    slopes_between,
+)
 
 
 def spline(rows: torch.Tensor, shape: tuple[int, ...] = (2,), knots: int = 8) -> PiecewiseLinear:
@@ -128,3 +134,11 @@ def test_ramps_rise_from_0_to_1_between_their_knots() -> None:
     values = torch.tensor([[-1.0], [0.5], [2.0], [9.0]])
     wanted = [[0.0, 0.0, 0.0], [0.5, 0.0, 0.0], [1.0, 0.5, 0.0], [1.0, 1.0, 0.0]]
     assert ramps(values, knots, slopes_between(knots))[:, 0].tolist() == wanted
+
+
+def test_a_bend_is_as_wide_as_the_distance_to_its_neighbours() -> None:
+    rows = torch.linspace(0.0, 30.0, 31)[:, None]
+    for knots, wanted in ((1, [1.0]), (2, [10.0, 10.0])):
+        axis = AxisMap((1,), knots)
+        axis.learn(rows)
+        assert axis.widths.tolist() == pytest.approx(wanted)

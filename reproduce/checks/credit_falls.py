@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pyro_gcm._utils.console import one_line
 from pyro_gcm.audit import MonotonicityAudit, audit_table
 from pyro_gcm.audit.searches import SEARCHES
 from reproduce.arguments import a_path
@@ -129,7 +130,7 @@ def find(fits: list[Fit], device: str = "cpu") -> list[Scores]:
         try:
             predict(X[:2])
         except Exception as error:  # of many types: a library that refuses such rows
-            print(f"{fit.method} on {fit.dataset} refuses {fit.protocol}: {error}")
+            print(f"{fit.method} on {fit.dataset} refuses {fit.protocol}: {one_line(error)[:200]}")
             scores = {"refused": 1.0}
         else:
             with warnings.catch_warnings():
@@ -186,13 +187,13 @@ def totals(table: pd.DataFrame) -> str:
     return markdown(["Method", *(TITLES[name] for name in names)], lines)
 
 
-def never(table: pd.DataFrame, fell: str = "") -> str:
-    """The methods with directions that never fell in any search, or with "fell" those that did."""
-    rows = table[(table["variant"] == MODES[0]) & (table["metric"] == "falls")]
-    total = rows.groupby("method")["value"].sum()
-    return (
-        ", ".join(m for m in METHODS if m in total.index and (total[m] > 0) == bool(fell)) or "none"
-    )
+def named(table: pd.DataFrame, which: str) -> str:
+    """Methods with directions that "fell", "never" fell, or ("exact") did not even by rounding."""
+    rows = table[table["variant"] == MODES[0]]
+    counts = rows.pivot_table("value", "method", "metric", aggfunc="sum")
+    falls, rounding = counts["falls"], counts["rounding"]
+    chosen = {"fell": falls > 0, "never": falls == 0, "exact": falls + rounding == 0}[which]
+    return ", ".join(m for m in METHODS if chosen.get(m, False)) or "none"
 
 
 STUDY = Study(

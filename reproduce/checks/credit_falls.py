@@ -193,7 +193,7 @@ def named(table: pd.DataFrame, which: str) -> str:
     counts = rows.pivot_table("value", "method", "metric", aggfunc="sum")
     falls, rounding = counts["falls"], counts["rounding"]
     chosen = {"fell": falls > 0, "never": falls == 0, "exact": falls + rounding == 0}[which]
-    return ", ".join(m for m in METHODS if chosen.get(m, False)) or "none"
+    return "; ".join(m for m in METHODS if chosen.get(m, False)) or "none"
 
 
 STUDY = Study(

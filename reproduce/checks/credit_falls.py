@@ -35,7 +35,7 @@ from reproduce.data.credit_tables import (
     with_unseen_levels,
 )
 from reproduce.defaults.credit import FEW, MODES, ROWS
-from reproduce.methods.credit import METHODS, Predict, lacking
+from reproduce.methods.credit import METHODS, Predict, lacking, version_of
 from reproduce.rendering.markdown import markdown
 from reproduce.results import RESULTS, versions, write_csv
 from reproduce.runs import Fit, Scores, as_json, read_results
@@ -63,10 +63,14 @@ def cells(fit: Fit) -> Iterable[Fit]:
             whole = kind in ("held-out", "invented")
             for dtype in DTYPES if whole else DTYPES[:1]:
                 searches = SEARCHES if whole and dtype == DTYPES[0] else SEARCHES[:2]
-                settings = as_json({"dtype": dtype, "pairs": PAIRS, "searches": searches})
+                settings = as_json(
+                    {**fit.options, "dtype": dtype, "pairs": PAIRS, "searches": searches}
+                )
                 found.append(replace(fit, variant=MODES[0], protocol=kind, settings=settings))
     if METHODS[fit.method].free:
-        settings = as_json({"dtype": DTYPES[0], "pairs": PAIRS, "searches": SEARCHES[:2]})
+        settings = as_json(
+            {**fit.options, "dtype": DTYPES[0], "pairs": PAIRS, "searches": SEARCHES[:2]}
+        )
         found.append(replace(fit, variant=MODES[1], settings=settings))
     return found
 
@@ -200,6 +204,7 @@ STUDY = Study(
     *("credit_falls", str(__doc__), TITLES, METHODS, find, each(TITLES, board)),
     count=1,
     cells=cells,
+    settings=version_of,
     quick={"pairs": QUICK_PAIRS, "rows": 500},
     jobs=1,
     together=lambda fit: (fit.dataset, fit.method, fit.variant),
@@ -256,7 +261,7 @@ def _witness(fit: Fit) -> dict[str, Any] | None:
         "probability of the safer": low,
         "probability of the riskier": high,
         "command": "python -m reproduce credit_witnesses",
-        "versions": f"{versions()}; {METHODS[fit.method].package} {_version(fit.method)}",
+        "versions": f"{versions()}; {as_json(version_of(fit.method))}",
     }
 
 
@@ -283,12 +288,6 @@ def _simple(pair: pd.DataFrame, names: list[str], predict: Predict) -> pd.DataFr
         if fall(whole) >= least:
             pair = whole
     return pair
-
-
-def _version(method: str) -> str:
-    from importlib.metadata import version
-
-    return version({"sklearn": "scikit-learn"}.get(method, METHODS[method].package))
 
 
 def witnesses(table: pd.DataFrame) -> str:

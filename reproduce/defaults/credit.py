@@ -25,7 +25,7 @@ from reproduce.intervals import (
     paired_interval,
     samples,
 )
-from reproduce.methods.credit import METHODS, lacking
+from reproduce.methods.credit import METHODS, lacking, version_of
 from reproduce.rendering.markdown import grid, markdown, shown
 from reproduce.runs import Fit, Scores
 from reproduce.scores import expected_calibration_error
@@ -229,6 +229,7 @@ STUDY = Study(
     *("credit", str(__doc__), TITLES, METHODS, run, each(TITLES, report)),
     count=5,
     cells=cells,
+    settings=version_of,
     quick={"rows": QUICK_ROWS},
     jobs=1,
 )

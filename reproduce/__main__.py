@@ -77,6 +77,10 @@ SMOKE_WITH_DATA = [
     ["ablation --jobs 1", "ablation --jobs 1 --protocol released"],
     ["members_ablation --jobs 1 --datasets adult"],
     ["loans --jobs 1 --methods GCMClassifier"],
+    [
+        f"{name} --jobs 1 --datasets compas --methods LightGBM 'Logistic regression'"
+        for name in ("credit", "credit_falls")
+    ],
     ["timing"],
     ["implicit --jobs 1 --dataset auto_mpg"],
     ["particles --jobs 1"],

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pyro_gcm._utils.console import one_line
 from pyro_gcm.audit import MonotonicityAudit, audit_table
 from pyro_gcm.audit.searches import SEARCHES
 from reproduce.arguments import a_path
@@ -34,7 +35,7 @@ from reproduce.data.credit_tables import (
     with_unseen_levels,
 )
 from reproduce.defaults.credit import FEW, MODES, ROWS
-from reproduce.methods.credit import METHODS, Predict, lacking
+from reproduce.methods.credit import METHODS, Predict, lacking, version_of
 from reproduce.rendering.markdown import markdown
 from reproduce.results import RESULTS, versions, write_csv
 from reproduce.runs import Fit, Scores, as_json, read_results
@@ -62,10 +63,14 @@ def cells(fit: Fit) -> Iterable[Fit]:
             whole = kind in ("held-out", "invented")
             for dtype in DTYPES if whole else DTYPES[:1]:
                 searches = SEARCHES if whole and dtype == DTYPES[0] else SEARCHES[:2]
-                settings = as_json({"dtype": dtype, "pairs": PAIRS, "searches": searches})
+                settings = as_json(
+                    {**fit.options, "dtype": dtype, "pairs": PAIRS, "searches": searches}
+                )
                 found.append(replace(fit, variant=MODES[0], protocol=kind, settings=settings))
     if METHODS[fit.method].free:
-        settings = as_json({"dtype": DTYPES[0], "pairs": PAIRS, "searches": SEARCHES[:2]})
+        settings = as_json(
+            {**fit.options, "dtype": DTYPES[0], "pairs": PAIRS, "searches": SEARCHES[:2]}
+        )
         found.append(replace(fit, variant=MODES[1], settings=settings))
     return found
 
@@ -129,7 +134,7 @@ def find(fits: list[Fit], device: str = "cpu") -> list[Scores]:
         try:
             predict(X[:2])
         except Exception as error:  # of many types: a library that refuses such rows
-            print(f"{fit.method} on {fit.dataset} refuses {fit.protocol}: {error}")
+            print(f"{fit.method} on {fit.dataset} refuses {fit.protocol}: {one_line(error)[:200]}")
             scores = {"refused": 1.0}
         else:
             with warnings.catch_warnings():
@@ -186,19 +191,20 @@ def totals(table: pd.DataFrame) -> str:
     return markdown(["Method", *(TITLES[name] for name in names)], lines)
 
 
-def never(table: pd.DataFrame, fell: str = "") -> str:
-    """The methods with directions that never fell in any search, or with "fell" those that did."""
-    rows = table[(table["variant"] == MODES[0]) & (table["metric"] == "falls")]
-    total = rows.groupby("method")["value"].sum()
-    return (
-        ", ".join(m for m in METHODS if m in total.index and (total[m] > 0) == bool(fell)) or "none"
-    )
+def named(table: pd.DataFrame, which: str) -> str:
+    """Methods with directions that "fell", "never" fell, or ("exact") did not even by rounding."""
+    rows = table[table["variant"] == MODES[0]]
+    counts = rows.pivot_table("value", "method", "metric", aggfunc="sum")
+    falls, rounding = counts["falls"], counts["rounding"]
+    chosen = {"fell": falls > 0, "never": falls == 0, "exact": falls + rounding == 0}[which]
+    return "; ".join(m for m in METHODS if chosen.get(m, False)) or "none"
 
 
 STUDY = Study(
     *("credit_falls", str(__doc__), TITLES, METHODS, find, each(TITLES, board)),
     count=1,
     cells=cells,
+    settings=version_of,
     quick={"pairs": QUICK_PAIRS, "rows": 500},
     jobs=1,
     together=lambda fit: (fit.dataset, fit.method, fit.variant),
@@ -242,7 +248,8 @@ def _witness(fit: Fit) -> dict[str, Any] | None:
     for name in names:
         pair[name] = pair[name].astype("float64")
     pair[names] = np.stack([witness.r_low, witness.r_high])
-    low, high = (float(predict(pair[at : at + 1])[0]) for at in (0, 1))
+    pair = _simple(pair, names, predict)
+    low, high = _two(pair, predict)
     moved = [n for n in names if pair[n][0] != pair[n][1]]
     return {
         "dataset": fit.dataset,
@@ -254,14 +261,33 @@ def _witness(fit: Fit) -> dict[str, Any] | None:
         "probability of the safer": low,
         "probability of the riskier": high,
         "command": "python -m reproduce credit_witnesses",
-        "versions": f"{versions()}; {METHODS[fit.method].package} {_version(fit.method)}",
+        "versions": f"{versions()}; {as_json(version_of(fit.method))}",
     }
 
 
-def _version(method: str) -> str:
-    from importlib.metadata import version
+def _two(pair: pd.DataFrame, predict: Predict) -> tuple[float, float]:
+    """The predictions of two rows, each by itself."""
+    low, high = (float(predict(pair[at : at + 1])[0]) for at in (0, 1))
+    return low, high
 
-    return version({"sklearn": "scikit-learn"}.get(method, METHODS[method].package))
+
+def _simple(pair: pd.DataFrame, names: list[str], predict: Predict) -> pd.DataFrame:
+    """The pair with whole numbers, and with fewer changes, where that keeps half of its fall."""
+
+    def fall(rows: pd.DataFrame) -> float:
+        low, high = _two(rows, predict)
+        return low - high
+
+    least = 0.5 * fall(pair)
+    for name in names:
+        same = pair.assign(**{name: pair[name][0]})
+        if fall(same) >= least:
+            pair = same
+    for name in names:
+        whole = pair.assign(**{name: pair[name].round()})
+        if fall(whole) >= least:
+            pair = whole
+    return pair
 
 
 def witnesses(table: pd.DataFrame) -> str:

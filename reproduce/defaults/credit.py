@@ -25,7 +25,7 @@ from reproduce.intervals import (
     paired_interval,
     samples,
 )
-from reproduce.methods.credit import METHODS, lacking
+from reproduce.methods.credit import METHODS, lacking, version_of
 from reproduce.rendering.markdown import grid, markdown, shown
 from reproduce.runs import Fit, Scores
 from reproduce.scores import expected_calibration_error
@@ -112,6 +112,11 @@ def scores(table: pd.DataFrame, name: str) -> str:
     return grid(means, there, lower, marks, METHODS, full_first=True)
 
 
+def _free(method: str) -> str:
+    """The method whose fit without constraints is that of another way of constraining it."""
+    return method if METHODS[method].free else method.partition(",")[0]
+
+
 def prices(table: pd.DataFrame, name: str) -> dict[str, tuple[tuple[Interval, Interval], float]]:
     """Of every method: the price in AUC and in log loss, and the first as a share of the AUC.
 
@@ -121,7 +126,8 @@ def prices(table: pd.DataFrame, name: str) -> dict[str, tuple[tuple[Interval, In
     for method in METHODS:
         both = {}
         for metric, sign in (("AUC", 1.0), ("log loss", -1.0)):
-            with_, free = (_values(table, name, m, metric).get(method) for m in MODES)
+            with_ = _values(table, name, MODES[0], metric).get(method)
+            free = _values(table, name, MODES[1], metric).get(_free(method))
             if with_ is None or free is None:
                 continue
             both[metric] = paired_interval(sign * free, sign * with_, TEST_TO_TRAIN), free.mean()
@@ -155,9 +161,11 @@ def against_boosting(table: pd.DataFrame) -> str:
     columns = {n: t for n, t in TITLES.items() if n in set(table["dataset"])}
     gaps: dict[tuple[str, str], Interval] = {}
     for name in columns:
+        free = _values(table, name, MODES[1], "AUC")
         of = {
-            method: free - _values(table, name, "constrained", "AUC")[method]
-            for method, free in _values(table, name, "free", "AUC").items()
+            method: (free[_free(method)] - with_).dropna()
+            for method, with_ in _values(table, name, MODES[0], "AUC").items()
+            if _free(method) in free
         }
         for method, values in of.items():
             if method != REFERENCE and REFERENCE in of:
@@ -193,7 +201,7 @@ def significant_prices(table: pd.DataFrame) -> str:
             for m, p in adjusted.items()
             if p < LEVEL
         ]
-    return ", ".join(told) or "none"
+    return "; ".join(told) or "none"
 
 
 def range_of_prices(table: pd.DataFrame) -> str:
@@ -221,6 +229,7 @@ STUDY = Study(
     *("credit", str(__doc__), TITLES, METHODS, run, each(TITLES, report)),
     count=5,
     cells=cells,
+    settings=version_of,
     quick={"rows": QUICK_ROWS},
     jobs=1,
 )

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from pyro_gcm.estimators import GCMClassifier
 from reproduce.data.credit_tables import Array, Directions
+from reproduce.runs import Settings
 
 Predict = Callable[[pd.DataFrame], Array]
 Train = Callable[[pd.DataFrame, Array, Directions, int], Predict]
@@ -273,3 +275,13 @@ def lacking(method: str) -> str | None:
     except ImportError as error:
         return f"{method} is skipped: {error}; pip install pyro-gcm[boosting,rivals]"
     return None
+
+
+def version_of(method: str) -> Settings:
+    """The version of the package whose defaults a method has; empty where it lacks."""
+    package = METHODS[method].package
+    try:
+        found = getattr(import_module(package), "__version__", None)
+    except ImportError:
+        return {}
+    return {package: found or version(package)}

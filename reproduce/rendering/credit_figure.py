@@ -51,8 +51,8 @@ def draw_credit(scores: pd.DataFrame, falls: pd.DataFrame, path: Path) -> None:
         rate = float(fell.get(method, float("nan")))
         if rate > 0:
             right.barh(y, rate, left=1.0, height=0.6, color="#D55E00")
-        told = f"{rate:,.0f}" if rate >= 0 else "not run"
-        right.text(max(rate, 1.0) * 1.25, y, told, va="center", fontsize=9)
+        told = f"{rate:,.0f}" if rate >= 0 else "–"
+        right.text(1.25 * (rate if rate > 1 else 1.0), y, told, va="center", fontsize=9)
     right.set_xscale("log")
     right.set_xlim(1.0, max(1e3 * fell.max(), 1e3))
     right.set_xlabel("falls in a\nmillion pairs", fontsize=9)

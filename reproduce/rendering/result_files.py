@@ -105,7 +105,10 @@ FILES = {
     **_of("guide_calibration"),
 }
 #: Files with fewer fits than planned: their tables say of how many splits each number is.
-GROWING = (*SURVIVAL, "ordinal", "distribution", "public_positive", *POSTERIORS)
+GROWING = (
+    *(*SURVIVAL, "ordinal", "distribution", "public_positive", "credit", "credit_falls"),
+    *POSTERIORS,
+)
 #: Files in which a method may have several settings on one split.
 MANY_SETTINGS = {"quantile_tuning", "public_tuning", "open_tuning", *TRIALS_OF}
 MANY_SETTINGS |= {"ablation", "ablation_released", "timing", "public_released", *CHANGES_OF}

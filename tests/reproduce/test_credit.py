@@ -165,13 +165,28 @@ def test_the_board_finds_falls_of_a_model_that_falls_and_none_of_one_that_does_n
     assert found.violations > 100
     cells = {("LightGBM", "pairs"): [300], ("LightGBM", "falls"): [found.violations],
              ("LightGBM", "largest drop"): [found.largest_drop],
-             ("XGBoost", "pairs"): [300], ("XGBoost", "falls"): [0],
+             ("XGBoost", "pairs"): [300],
+        ("XGBoost", "rounding"): [1],
+        ("LightGBM", "rounding"): [0], ("XGBoost", "falls"): [0],
              ("XGBoost", "largest drop"): [0], ("YDF", "refused"): [1]}  # fmt: skip
     rows = table(cells, dataset="heloc", variant="constrained", protocol="invented")
     lines = credit_falls.board(rows, "heloc").splitlines()
     assert f"| {found.violations:,} of 300 (" in lines[2]
     assert lines[3].endswith("| 0 of 300 |")
     assert lines[4].endswith("| refused |")
-    assert credit_falls.never(rows) == "XGBoost"
-    assert credit_falls.never(rows, "fell") == "LightGBM"
+    assert credit_falls.named(rows, "never") == "XGBoost"
+    assert credit_falls.named(rows, "fell") == "LightGBM"
+    assert credit_falls.named(rows, "exact") == "none"
     assert falls_a_million(rows)["LightGBM"] == pytest.approx(1e6 * found.violations / 300)
+
+
+def test_two_rows_are_made_simple_and_still_fall():
+    pair = pd.DataFrame({"debt": [20.3, 20.9], "age": [40.2, 40.2], "arrears": [1.2, 3.1]})
+
+    def predict(X):
+        return np.where(X["arrears"].to_numpy() > 2.0, 0.2, 0.6) + 0.001 * X["debt"].to_numpy()
+
+    found = credit_falls._simple(pair, ["debt", "arrears"], predict)
+    assert found["debt"].tolist() == [20.0, 20.0]
+    assert found["arrears"].tolist() == [1.0, 3.0]
+    assert found["age"].tolist() == [40.2, 40.2]

@@ -35,7 +35,7 @@ def run(fit, device="cpu"):
     return {"loss": fit.seed / 3, "error": float("nan"), "seconds": 0.1, "epochs": fit.seed}
 
 fits = [Fit("e", "d", "v", "p", "", seed, "m", "{}") for seed in range(4)]
-options = argparse.Namespace(jobs=jobs, backend="loky", device="cpu", scheduler=None)
+options = argparse.Namespace(jobs=jobs, backend="loky", device="cpu", scheduler=None, again=False)
 run_fits(folder / "table.csv", fits, run, options)
 """
 

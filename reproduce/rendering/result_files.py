@@ -38,7 +38,6 @@ TRIALS_OF = {Path(search.trials_file(name)).stem: plan for name, plan in search.
 FINALS_OF = {Path(search.final_file(name)).stem: plan for name, plan in search.PLANS.items()}
 CHANGES_OF = {Path(public.file_of("changes", name)).stem: name for name in released.CHANGED}
 SURVIVAL = [*_of("survival")]
-POSTERIORS = [*_of("reference_posteriors"), *_of("guide_calibration")]
 #: File of results -> the command that makes it, and the fits at its defaults (0: it has no fits).
 FILES = {
     "datasets": ("datasets", 0),
@@ -105,10 +104,7 @@ FILES = {
     **_of("guide_calibration"),
 }
 #: Files with fewer fits than planned: their tables say of how many splits each number is.
-GROWING = (
-    *(*SURVIVAL, "ordinal", "distribution", "public_positive", "credit", "credit_falls"),
-    *POSTERIORS,
-)
+GROWING = (*SURVIVAL, "ordinal", "distribution", "public_positive", "credit", "credit_falls")
 #: Files in which a method may have several settings on one split.
 MANY_SETTINGS = {"quantile_tuning", "public_tuning", "open_tuning", *TRIALS_OF}
 MANY_SETTINGS |= {"ablation", "ablation_released", "timing", "public_released", *CHANGES_OF}

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
-from pyro_gcm.data.frames import check_count
 from pyro_gcm.data.source import RawFile, read_raw
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Column of HELOC -> direction of the risk in it, and why.
 HELOC_REASONS = {
@@ -94,6 +96,10 @@ def load_heloc(path: str | Path) -> tuple[pd.DataFrame, pd.Series]:
     :raises FileNotFoundError: if there is no such file.
     :raises ValueError: if the file lacks a column or has another number of rows.
     """
+    import pandas as pd
+
+    from pyro_gcm.data.frames import check_count
+
     table = pd.read_csv(path)
     columns = [*HELOC_REASONS, *_HELOC_FREE]
     lacking = [name for name in ("RiskPerformance", *columns) if name not in table]
@@ -133,6 +139,10 @@ def load_taiwan() -> tuple[pd.DataFrame, pd.Series]:
     :raises ValueError: if the file is not as expected.
     :raises OSError: if the download fails.
     """
+    import pandas as pd
+
+    from pyro_gcm.data.frames import check_count
+
     table = pd.read_csv(io.BytesIO(read_raw(_CLIENTS))).drop(columns="ID")
     check_count("taiwan", "rows", len(table), _TAIWAN_ROWS)
     y = table.pop(_DEFAULT).astype(int)

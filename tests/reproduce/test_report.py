@@ -217,7 +217,8 @@ def test_fits_that_are_quick_or_lack_or_diverged_are_told(copied):
     assert "| Members | **0.7005 " in found
     assert "Doctor visits (`randhie`): not run." in found
     found = section(text, "9. Search of thirty trials")
-    adult, auto_mpg = found.split("### What members are made of")[1].split("Auto MPG:")
+    parts = found.split("### What members are made of")[1].split("\n### ")[0]
+    adult, auto_mpg = parts.split("Auto MPG:")
     assert "| members | K = 1 | 0.0000" in adult
     assert auto_mpg.strip() == "Not run."
     means, differences = (part.split("\n\n")[0] for part in found.split("| Method |")[1:3])

@@ -46,6 +46,7 @@ SMOKE = [
     ["auctions --jobs 1"],
     ["untouched --jobs 1 --datasets fair --methods Members"],
     ["study --jobs 1 --tasks fair --methods HistGradientBoosting"],
+    ["calibration --jobs 1 --datasets fair", "row_weights --jobs 1 --datasets GCMClassifier"],
     ["soak"],
     ["falls --jobs 1 --datasets members IGCM 'members, made to fall'"],
     ["survival --jobs 1 --datasets veteran"],

@@ -70,15 +70,16 @@ class OrderProof:
         return f"{verdict} ({told})"
 
 
-def order_proof(model: Any, x: Tensor) -> OrderProof:
-    """Look at every step of the predictions of rows x [n, x_dim].
+def order_proof(model: Any, event: Callable[[], Any]) -> OrderProof:
+    """Look at every step of the predictions of some rows.
 
     :param model: a model with `StrictPredictions`.
+    :param event: gives the order event of these rows; it is asked where the story is known.
     """
-    return OrderProof(tuple(_steps(model, x)))
+    return OrderProof(tuple(_steps(model, event)))
 
 
-def _steps(model: Any, x: Tensor) -> Iterator[Step]:
+def _steps(model: Any, event: Callable[[], Any]) -> Iterator[Step]:
     overridden = model.overrides("story", "c_dist", "y_dist", "mapped")
     if overridden or type(model.response) is not Binary:
         what = "a story of its own" if overridden else f"the response {model.response.named!r}"
@@ -92,18 +93,14 @@ def _steps(model: Any, x: Tensor) -> Iterator[Step]:
         yield Step("functions", OPEN, f"{where} is not among those that were swept")
     yield from _of_module("units of r", model.r_standardizer, model.dtype)
     yield from _of_module("revenue map", model.revenue_map, model.dtype)
-    yield from _of_costs(model, x)
+    yield from _of_costs(event())
     if len(model.cost_shape) == 2:
         yield Step("alternatives", MEASURED, "log1p and expm1 at neighbouring numbers")
     yield Step("average", PROVED, "a sum over the same draws, in the same order, with weights >= 0")
 
 
-def _of_costs(model: Any, x: Tensor) -> Iterator[Step]:
+def _of_costs(event: Any) -> Iterator[Step]:
     """Whether the coordinates of the costs are evaluated in a family whose functions were swept."""
-    from pyro_gcm.models.strict_predictions import MovingRevenues
-
-    r = model.r_standardizer.loc.expand(len(x), -1)
-    event = MovingRevenues(model, model.noise(None), x, r).p_y_event
     function = _FUNCTIONS.get(id(cost_family(type(event.base_dist)).standard))
     if function is None or not event.is_separable:
         family = type(event.base_dist).__name__

@@ -63,7 +63,9 @@ class StrictPredictions(Posteriors):
         >>> [step.name for step in proof.steps if step.status == "proved"]
         ['outcome', 'units of r', 'revenue map', 'costs', 'average']
         """
-        return order_proof(self, matrix("x", x, self.x_dim, "x_dim", self.device))
+        x = matrix("x", x, self.x_dim, "x_dim", self.device)
+        r = self.r_standardizer.loc.expand(len(x), -1)
+        return order_proof(self, lambda: MovingRevenues(self, self.noise(None), x, r).p_y_event)
 
     @prediction
     def required_revenue(

@@ -111,7 +111,7 @@ def judged(primitive: Primitive, x: Tensor, layouts: bool) -> dict[str, float]:
     values = primitive.function(x)
     before, after = values[:, :-1], values[:, 1:]
     wrong = after < before if primitive.direction > 0 else after > before
-    found = {"steps": float(wrong.numel()), "falls": float(wrong.sum()), "largest fall": 0.0}
+    found = {"steps": float(wrong.numel()), "falls": float(wrong.sum())}
     if found["falls"]:
         found["largest fall"] = ((before - after) / after).abs()[wrong].max().item()
     if layouts:
@@ -145,16 +145,8 @@ def report(table: pd.DataFrame) -> str:
     for (processor, function, arguments), found in groups:
         values = {str(name): part["value"] for name, part in found.groupby("metric")}
         counts = [f"{values[name].sum():,.6g}" for name in COUNTS if name in values]
-        largest = values["largest fall"].max()
-        rows.append(
-            [
-                str(processor),
-                str(function),
-                str(arguments),
-                *counts,
-                f"{largest:.1e}" if largest else "",
-            ]
-        )
+        largest = f"{values['largest fall'].max():.1e}" if "largest fall" in values else ""
+        rows.append([str(processor), str(function), str(arguments), *counts, largest])
     return markdown(["processor", "function", "arguments", *COUNTS, "largest fall, relative"], rows)
 
 

@@ -28,6 +28,7 @@ from pyro_gcm.diagnostics import (
 )
 from pyro_gcm.responses import Ordinal
 from pyro_gcm.training import FitSettings
+from reproduce.posteriors.models import let_y_tell
 from reproduce.rendering.markdown import markdown
 from reproduce.runs import Fit, Scores
 from reproduce.study import Study
@@ -59,13 +60,7 @@ def model_of(name: str, guide: str = "prior") -> Any:
     plain = model if guide == "prior" else model_of(name)
     own = {k: v for k, v in plain.state_dict().items() if k in model.state_dict()}
     if guide == "prior":
-        with torch.no_grad():
-            for part in (model.cost_net, model.z_prior):
-                for parameter in part.parameters():
-                    parameter.mul_(2.0)
-            last = model.cost_net.net[-1]
-            last.weight.chunk(2)[0].mul_(1.5)
-            last.bias.chunk(2)[1].sub_(2.0)
+        let_y_tell(model)
     else:
         model.load_state_dict({**model.state_dict(), **own})
     for key, parameter in model.named_parameters():

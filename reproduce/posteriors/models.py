@@ -190,3 +190,14 @@ def _levels(p: Problem, options: dict[str, Any]) -> Any:
 
 _MAKE = {"members": _members, "kernel": _kernel, "missing": _missing}
 _MAKE |= {"times": _times, "levels": _levels}
+
+
+@torch.no_grad()
+def let_y_tell(model: Any) -> None:
+    """Let z all but decide the costs of an untrained model, and x say little of z."""
+    for part in (model.cost_net, model.z_prior):
+        for parameter in part.parameters():
+            parameter.mul_(2.0)
+    last = model.cost_net.net[-1]
+    last.weight.chunk(2)[0].mul_(1.5)
+    last.bias.chunk(2)[1].sub_(2.0)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.diagnostics import SBCResult, simulation_based_calibration
+from reproduce.posteriors.models import let_y_tell
 
 COUNT, FOUND = 1000, 1e-3
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -85,13 +86,7 @@ def model_of(kind: str) -> Any:
     """z all but decides the costs, and x says little of z, so that y says much of it."""
     of = IGCM if kind == "IGCM" else GCM
     model = of(3, 2, z_dim=2, hidden=8, seed=6, **OPTIONS[kind]).double()
-    with torch.no_grad():
-        for part in (model.cost_net, model.z_prior):
-            for parameter in part.parameters():
-                parameter.mul_(2.0)
-        last = model.cost_net.net[-1]
-        last.weight.chunk(2)[0].mul_(1.5)
-        last.bias.chunk(2)[1].sub_(2.0)
+    let_y_tell(model)
     return model
 
 

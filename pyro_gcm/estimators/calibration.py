@@ -34,7 +34,8 @@ def check_calibrate(value: Any, left_out: int) -> bool | str:
     if value is True and not left_out:
         raise ValueError(
             "calibrate=True needs predictions of rows that members leave out: prior='members' with "
-            "two members or more, 20 rows or more and no early_stopping=False, or calibrate='auto'"
+            "two members or more, 20 rows or more, and early_stopping=True, which is the default "
+            "up to 20,000 rows where epochs is None; or calibrate='auto'"
         )
     return value
 

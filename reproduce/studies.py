@@ -18,7 +18,7 @@ from reproduce.curves import censoring, distribution, intervals, ordinal, surviv
 from reproduce.defaults import calibration, credit, loans, mixed, untouched
 from reproduce.posteriors import calibration as guide_calibration
 from reproduce.posteriors import study as reference_posteriors
-from reproduce.searching import open_track, search
+from reproduce.searching import credit_search, open_track, search
 from reproduce.study import Study
 
 #: Name -> study: methods on data sets over splits.
@@ -30,6 +30,7 @@ STUDIES: dict[str, Study] = {
         mixed.STUDY,
         loans.STUDY,
         credit.STUDY,
+        credit_search.STUDY,
         credit_falls.STUDY,
         ordinal.STUDY,
         distribution.STUDY,

@@ -34,7 +34,7 @@ from reproduce.data.credit_tables import (
     with_gaps,
     with_unseen_levels,
 )
-from reproduce.defaults.credit import FEW, MODES, ROWS
+from reproduce.defaults.credit import MODES, ROWS
 from reproduce.methods.credit import METHODS, Predict, lacking, version_of
 from reproduce.rendering.markdown import markdown
 from reproduce.results import RESULTS, versions, write_csv
@@ -49,14 +49,10 @@ SEARCHED_ROWS, PAIRS, QUICK_PAIRS = 1_000, 6_000, 150
 KINDS = ("held-out", "missing values", "unseen levels", "invented")
 DTYPES = ("float64", "float32")
 _SEED = 0
-#: Methods of long fits -> the tables on which they are searched.
-_FEW = {**FEW, "CatBoost": ("heloc", "compas"), "GCM": ("compas",)}
 
 
 def cells(fit: Fit) -> Iterable[Fit]:
     """Every kind of rows and type of numbers; of a model without constraints, one."""
-    if fit.dataset not in _FEW.get(fit.method, TABLES):
-        return []
     found = []
     for kind in KINDS:
         if kind != "unseen levels" or fit.dataset != "compas":  # which has numbers alone

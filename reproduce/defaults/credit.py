@@ -15,7 +15,7 @@ from dataclasses import replace
 import pandas as pd
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
-from reproduce.data.credit_tables import TABLES, TITLES, split
+from reproduce.data.credit_tables import TABLES, TITLES, Split, split
 from reproduce.intervals import (
     LEVEL,
     TEST_TO_TRAIN,
@@ -25,7 +25,7 @@ from reproduce.intervals import (
     paired_interval,
     samples,
 )
-from reproduce.methods.credit import METHODS, lacking, version_of
+from reproduce.methods.credit import METHODS, Predict, lacking, version_of
 from reproduce.rendering.markdown import grid, markdown, shown
 from reproduce.runs import Fit, Scores
 from reproduce.scores import expected_calibration_error
@@ -33,10 +33,8 @@ from reproduce.study import Study, each
 
 #: Rows of a split at most, and of --quick.
 ROWS, QUICK_ROWS = 12_500, 500
-#: Methods of long fits -> the splits that they get.
-SLOW = {"CatBoost": 2, "EBM": 1, "EBM, no interactions": 3, "GCM": 2}
-#: Those of minutes -> the tables that they get.
-FEW = {"EBM": ("compas",), "GCM": ("heloc", "compas")}
+#: A method of minutes a fit -> the splits that it gets.
+SLOW = {"EBM": 2}
 REFERENCE = "GCMClassifier"
 METRICS = ("AUC", "log loss", "Brier score", "calibration error", "seconds of a fit")
 MODES = ("constrained", "free")
@@ -44,8 +42,7 @@ MODES = ("constrained", "free")
 
 def cells(fit: Fit) -> Iterable[Fit]:
     """A fit with the directions, and one without."""
-    too_slow = fit.dataset not in FEW.get(fit.method, TABLES)
-    if too_slow or int(fit.split) >= SLOW.get(fit.method, fit.seed + 1):
+    if int(fit.split) >= SLOW.get(fit.method, fit.seed + 1):
         return []
     modes = MODES if METHODS[fit.method].free else MODES[:1]
     return [replace(fit, variant=mode) for mode in modes]
@@ -64,19 +61,22 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
         warnings.simplefilter("ignore")
         predict = METHODS[fit.method].fit(rows.X, rows.y, directions, fit.seed)
         spent = time.process_time() - start
-        probability = predict(rows.X_test).astype("float64").clip(0.0, 1.0)
+        found = scored(predict, rows)
+    return {**found, "seconds of a fit": spent, "seconds": spent, "epochs": 0}
+
+
+def scored(predict: Predict, rows: Split) -> Scores:
+    """The scores of a prediction on the test rows of a split."""
+    probability = predict(rows.X_test).astype("float64").clip(0.0, 1.0)
     return {
         "AUC": roc_auc_score(rows.y_test, probability),
         "log loss": log_loss(rows.y_test, probability),
         "Brier score": brier_score_loss(rows.y_test, probability),
         "calibration error": expected_calibration_error(probability, rows.y_test),
-        "seconds of a fit": spent,
-        "seconds": spent,
-        "epochs": 0,
     }
 
 
-def _values(table: pd.DataFrame, name: str, mode: str, metric: str) -> dict[str, pd.Series]:
+def values_of(table: pd.DataFrame, name: str, mode: str, metric: str) -> dict[str, pd.Series]:
     """The values of every method, in the order of the methods."""
     rows = table[
         (table["dataset"] == name) & (table["variant"] == mode) & (table["metric"] == metric)
@@ -94,7 +94,7 @@ def scores(table: pd.DataFrame, name: str) -> str:
     marks: dict[tuple[str, str], str] = {}
     lower: dict[str, bool] = {}
     for metric in METRICS:
-        values = _values(table, name, "constrained", metric)
+        values = values_of(table, name, "constrained", metric)
         means |= {
             (m, metric): replace(mean_interval(v), half=float("nan")) for m, v in values.items()
         }
@@ -126,8 +126,8 @@ def prices(table: pd.DataFrame, name: str) -> dict[str, tuple[tuple[Interval, In
     for method in METHODS:
         both = {}
         for metric, sign in (("AUC", 1.0), ("log loss", -1.0)):
-            with_ = _values(table, name, MODES[0], metric).get(method)
-            free = _values(table, name, MODES[1], metric).get(_free(method))
+            with_ = values_of(table, name, MODES[0], metric).get(method)
+            free = values_of(table, name, MODES[1], metric).get(_free(method))
             if with_ is None or free is None:
                 continue
             both[metric] = paired_interval(sign * free, sign * with_, TEST_TO_TRAIN), free.mean()
@@ -161,10 +161,10 @@ def against_boosting(table: pd.DataFrame) -> str:
     columns = {n: t for n, t in TITLES.items() if n in set(table["dataset"])}
     gaps: dict[tuple[str, str], Interval] = {}
     for name in columns:
-        free = _values(table, name, MODES[1], "AUC")
+        free = values_of(table, name, MODES[1], "AUC")
         of = {
             method: (free[_free(method)] - with_).dropna()
-            for method, with_ in _values(table, name, MODES[0], "AUC").items()
+            for method, with_ in values_of(table, name, MODES[0], "AUC").items()
             if _free(method) in free
         }
         for method, values in of.items():

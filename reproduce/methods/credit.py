@@ -1,8 +1,9 @@
 """Rivals of credit scoring with the defaults of their libraries, on tables as they come.
 
-Each is a function (X, y, directions, seed) -> function of a table to Pr(y = 1); without directions
-it is the same model without constraints. All run in one thread. Where a library does not read
-categories or missing values itself, what it is given is said at its function.
+Each is a function (X, y, directions, seed, **options of the library) -> function of a table to
+Pr(y = 1); without directions it is the same model without constraints. All run in one thread. Where
+a library does not read categories or missing values itself, what it is given is said at its
+function.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from reproduce.data.credit_tables import Array, Directions
 from reproduce.runs import Settings
 
 Predict = Callable[[pd.DataFrame], Array]
-Train = Callable[[pd.DataFrame, Array, Directions, int], Predict]
+Train = Callable[..., Predict]
 
 
 def _probability(model: Any, read: Callable[[pd.DataFrame], Any] = lambda X: X) -> Predict:
@@ -64,7 +65,7 @@ def _lightgbm(
 
     if directions:
         signs = _signs(X, directions)
-        options |= {"monotone_constraints": signs, "monotone_constraints_method": way}
+        options = {"monotone_constraints_method": way, **options, "monotone_constraints": signs}
     model = LGBMClassifier(n_jobs=1, verbose=-1, random_state=seed, **options)
     return _probability(model.fit(X, y))
 
@@ -98,12 +99,12 @@ def _catboost(
     )
 
 
-def _hist(X: pd.DataFrame, y: Array, directions: Directions, seed: int) -> Predict:
-    options: Any = {"monotonic_cst": dict(directions) or None, "random_state": seed}
+def _hist(X: pd.DataFrame, y: Array, directions: Directions, seed: int, **options: Any) -> Predict:
+    options |= {"monotonic_cst": dict(directions) or None, "random_state": seed}
     return _probability(HistGradientBoostingClassifier(**options).fit(X, y))
 
 
-def _ydf(X: pd.DataFrame, y: Array, directions: Directions, seed: int) -> Predict:
+def _ydf(X: pd.DataFrame, y: Array, directions: Directions, seed: int, **options: Any) -> Predict:
     """Numbers that are missing are imputed with the mean, which is the library's default."""
     import ydf
 
@@ -116,6 +117,7 @@ def _ydf(X: pd.DataFrame, y: Array, directions: Directions, seed: int) -> Predic
         use_hessian_gain=True,
         random_seed=seed + 1,
         num_threads=1,
+        **options,
     )
     model = learner.train(_as_text(X, "").assign(**{label: y.astype(int)}))
     return lambda X: np.asarray(
@@ -123,9 +125,7 @@ def _ydf(X: pd.DataFrame, y: Array, directions: Directions, seed: int) -> Predic
     )
 
 
-def _ebm(
-    options: dict[str, Any], X: pd.DataFrame, y: Array, directions: Directions, seed: int
-) -> Predict:
+def _ebm(X: pd.DataFrame, y: Array, directions: Directions, seed: int, **options: Any) -> Predict:
     from interpret.glassbox import ExplainableBoostingClassifier
 
     signs = _signs(X, directions) if directions else None
@@ -143,20 +143,25 @@ def _perpetual(X: pd.DataFrame, y: Array, directions: Directions, seed: int) -> 
     return _probability(model.fit(X, y))
 
 
-#: Parts of a column of the scorecard, with equal numbers of training rows.
-_BINS = 10
+def _glum(
+    X: pd.DataFrame,
+    y: Array,
+    directions: Directions,
+    seed: int,
+    *,
+    bins: int = 10,
+    alpha: float = 1e-4,
+) -> Predict:
+    """A scorecard: bins of every number, in the order of its direction by glum's constraints.
 
-
-def _glum(X: pd.DataFrame, y: Array, directions: Directions, seed: int) -> Predict:
-    """A scorecard: ten bins of every number, in the order of its direction by glum's constraints.
-
-    A missing value is a term of its own. A small ridge makes the solution unique.
+    The bins have equal numbers of training rows. A missing value is a term of its own. A small
+    ridge makes the solution unique.
     """
     from glum import GeneralizedLinearRegressor
 
     numbers = [str(name) for name in X if name not in _categories(X)]
     edges = {
-        name: np.unique(np.nanquantile(X[name], np.arange(1, _BINS) / _BINS)) for name in numbers
+        name: np.unique(np.nanquantile(X[name], np.arange(1, bins) / bins)) for name in numbers
     }
     # Bins without training rows, where many have one value, go to the one below.
     filled = {
@@ -169,9 +174,9 @@ def _glum(X: pd.DataFrame, y: Array, directions: Directions, seed: int) -> Predi
         made: dict[str, Any] = {}
         for name, column in names.items():
             if name in edges:
-                bins = np.searchsorted(edges[name], X[name].fillna(-np.inf), side="right")
-                bins = np.searchsorted(filled[name], bins, side="right") - 1
-                made[column] = pd.Categorical(bins.clip(0), categories=range(len(filled[name])))
+                at = np.searchsorted(edges[name], X[name].fillna(-np.inf), side="right")
+                at = np.searchsorted(filled[name], at, side="right") - 1
+                made[column] = pd.Categorical(at.clip(0), categories=range(len(filled[name])))
                 made[f"{column}_missing"] = X[name].isna().astype(float)
             else:
                 text = X[name].astype(object)
@@ -190,7 +195,7 @@ def _glum(X: pd.DataFrame, y: Array, directions: Directions, seed: int) -> Predi
     }
     model = GeneralizedLinearRegressor(
         family="binomial",
-        alpha=1e-4,
+        alpha=alpha,
         formula=" + ".join(map(str, used)),
         monotonic_constraints=rules or None,
     )
@@ -198,7 +203,9 @@ def _glum(X: pd.DataFrame, y: Array, directions: Directions, seed: int) -> Predi
     return lambda X: np.asarray(model.predict(read(X)), dtype=np.float64)
 
 
-def _logistic(X: pd.DataFrame, y: Array, directions: Directions, seed: int) -> Predict:
+def _logistic(
+    X: pd.DataFrame, y: Array, directions: Directions, seed: int, *, C: float = 1.0
+) -> Predict:
     """Logistic regression of scikit-learn; with directions, its loss with bounds of coefficients.
 
     Numbers are standardised, missing ones are the median with a column that says so, and categories
@@ -219,16 +226,16 @@ def _logistic(X: pd.DataFrame, y: Array, directions: Directions, seed: int) -> P
 
     inputs = read(X)
     if not directions:
-        return _probability(LogisticRegression(max_iter=1000).fit(inputs, y), read)
+        return _probability(LogisticRegression(C=C, max_iter=1000).fit(inputs, y), read)
     signs = np.zeros(inputs.shape[1] + 1)
     signs[: len(numeric(X))] = [directions.get(str(name), 0) for name in numeric(X)]
 
     def loss(w: Array) -> tuple[float, Array]:
-        """That of scikit-learn with C = 1: the sum of the log losses and half the square of w."""
+        """That of scikit-learn: the sum of the log losses and the square of w over 2 C."""
         score = inputs @ w[:-1] + w[-1]
         gap = 1.0 / (1.0 + np.exp(-score)) - y
-        value = np.logaddexp(0.0, score).sum() - y @ score + 0.5 * w[:-1] @ w[:-1]
-        return float(value), np.append(inputs.T @ gap + w[:-1], gap.sum())
+        value = np.logaddexp(0.0, score).sum() - y @ score + 0.5 / C * w[:-1] @ w[:-1]
+        return float(value), np.append(inputs.T @ gap + w[:-1] / C, gap.sum())
 
     bounds = [(0.0 if s > 0 else None, 0.0 if s < 0 else None) for s in signs]
     w = minimize(loss, np.zeros(len(signs)), jac=True, method="L-BFGS-B", bounds=bounds).x
@@ -260,8 +267,8 @@ METHODS: dict[str, Rival] = {
     "CatBoost": Rival(_catboost, "catboost"),
     "HistGradientBoosting": Rival(_hist, "sklearn"),
     "YDF": Rival(_ydf, "ydf"),
-    "EBM": Rival(partial(_ebm, {}), "interpret"),
-    "EBM, no interactions": Rival(partial(_ebm, {"interactions": 0}), "interpret"),
+    "EBM": Rival(_ebm, "interpret"),
+    "EBM, no interactions": Rival(partial(_ebm, interactions=0), "interpret"),
     "Perpetual": Rival(_perpetual, "perpetual"),
     "glum, scorecard": Rival(_glum, "glum"),
     "Logistic regression": Rival(_logistic, "sklearn"),

@@ -9,6 +9,7 @@ import pandas as pd
 
 from reproduce.ablations import latent_sizes
 from reproduce.arguments import Refused
+from reproduce.defaults.credit import REFERENCE
 from reproduce.methods.defaults import NETWORKS
 from reproduce.released import tables as released_tables
 from reproduce.rendering import many_sets
@@ -107,6 +108,13 @@ def joined(results: Results, files: Iterable[str]) -> pd.DataFrame:
 def finals(results: Results) -> pd.DataFrame:
     """The final fits of the search on every data set that has some."""
     return joined(results, FINALS_OF)
+
+
+def searched_credit(results: Results) -> pd.DataFrame:
+    """Credit scores after a search, and those of `GCMClassifier`, which takes no part."""
+    defaults = results["credit"]
+    ours = defaults[defaults["method"] == REFERENCE]
+    return pd.concat([results["credit_search"], ours], ignore_index=True)
 
 
 def pooled(results: Results) -> pd.DataFrame:

@@ -1,0 +1,119 @@
+"""Credit scores after a search: every rival at its best of thirty trials on each split.
+
+The splits and tables are those of the study `credit`. A trial learns from four fifths of the
+training rows of a split and is judged by log loss on the last fifth; the best settings learn from
+all of them. With directions and without, the search is made anew. `GCMClassifier`, which takes no
+part, has its defaults and the results of that study.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+
+import pandas as pd
+from sklearn.metrics import log_loss
+
+from reproduce.data.credit_tables import TABLES, TITLES, split
+from reproduce.defaults import credit
+from reproduce.defaults.credit import MODES, ROWS
+from reproduce.intervals import LEVEL, TEST_TO_TRAIN, Interval, holm, mean_interval, paired_interval
+from reproduce.methods.credit import METHODS, lacking, version_of
+from reproduce.methods.credit_spaces import SPACES
+from reproduce.rendering.markdown import grid
+from reproduce.runs import Fit, Scores
+from reproduce.searching.optuna_search import OptunaSearch
+from reproduce.searching.tuning import VALIDATION_LOSS
+from reproduce.study import Study, each
+
+TRIALS, QUICK_TRIALS = 30, 2
+#: Part of the training rows of a split that judges the trials.
+JUDGING = 0.2
+
+
+def cells(fit: Fit) -> Iterable[Fit]:
+    """A search with the directions, and one without."""
+    return [replace(fit, variant=mode) for mode in MODES]
+
+
+def run(fit: Fit, device: str = "cpu") -> Scores:
+    """One search and the scores of what it chose; none where the package lacks."""
+    reason = lacking(fit.method)
+    if reason is not None:
+        print(reason)
+        return {"seconds": 0.0, "epochs": 0}
+    start, options, searched = time.process_time(), fit.options, SPACES[fit.method]
+    rows = split(fit.dataset, fit.seed, options.get("rows", ROWS))
+    directions = TABLES[fit.dataset].directions if fit.variant == MODES[0] else {}
+    grown = len(rows.y) - round(JUDGING * len(rows.y))
+    grow, judge = slice(0, grown), slice(grown, None)
+    search = OptunaSearch(
+        f"{fit.dataset}/{fit.method}/{fit.variant}/{fit.split}",
+        partial(searched.space, n=grown, d=rows.X.shape[1]),
+        searched.default,
+    )
+    train = partial(METHODS[fit.method].fit, directions=directions, seed=fit.seed)
+    losses = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(options.get("trials", TRIALS)):
+            settings = {**search.ask(), **searched.fixed, **searched.of_trials}
+            try:
+                predict = train(rows.X[grow], rows.y[grow], **settings)
+                judged = predict(rows.X[judge]).astype("float64").clip(0.0, 1.0)
+                losses.append(float(log_loss(rows.y[judge], judged)))
+            except Exception as error:  # of many types: a library that refuses some settings
+                print(f"{fit.method} on {fit.dataset} refuses {settings}: {error}")
+                losses.append(math.nan)
+            search.tell(losses[-1])
+        begun = time.process_time()
+        predict = train(rows.X, rows.y, **search.best(), **searched.fixed)
+        spent = time.process_time() - begun
+        found = credit.scored(predict, rows)
+    return {
+        **found,
+        "seconds of a fit": spent,
+        VALIDATION_LOSS: min(loss for loss in losses if not math.isnan(loss)),
+        f"{VALIDATION_LOSS} of the first trial": losses[0],
+        "seconds": time.process_time() - start,
+        "epochs": 0,
+    }
+
+
+def by_table(table: pd.DataFrame, metric: str) -> str:
+    """Means of one score with directions on every table, the best in bold.
+
+    :param table: of the search, and of `GCMClassifier` with its defaults.
+
+    * where the paired difference to GCMClassifier is not 0 at 5 % after Holm's correction over the
+    methods of a table.
+    """
+    names = {n: t for n, t in TITLES.items() if n in set(table["dataset"])}
+    means: dict[tuple[str, str], Interval] = {}
+    marks: dict[tuple[str, str], str] = {}
+    for name in names:
+        values = credit.values_of(table, name, MODES[0], metric)
+        means |= {(m, name): replace(mean_interval(v), half=math.nan) for m, v in values.items()}
+        gaps = {
+            m: paired_interval(v, values[credit.REFERENCE], TEST_TO_TRAIN).p_value
+            for m, v in values.items()
+            if m != credit.REFERENCE and credit.REFERENCE in values
+        }
+        marks |= {(m, name): "*" for m, p in holm(gaps).items() if p < LEVEL}
+    lower = dict.fromkeys(names, metric != "AUC")
+    return grid(means, names, lower, marks, METHODS, full_first=True)
+
+
+STUDY = Study(
+    *("credit_search", str(__doc__), TITLES, SPACES, run, each(TITLES, credit.report)),
+    count=5,
+    cells=cells,
+    settings=version_of,
+    needs={"optuna": "reproduce"},
+    quick={"rows": 500, "trials": QUICK_TRIALS},
+    jobs=1,
+)

@@ -80,7 +80,7 @@ SMOKE_WITH_DATA = [
     ["loans --jobs 1 --methods GCMClassifier"],
     [
         f"{name} --jobs 1 --datasets compas --methods LightGBM 'Logistic regression'"
-        for name in ("credit", "credit_falls")
+        for name in ("credit", "credit_search", "credit_falls")
     ],
     ["timing"],
     ["implicit --jobs 1 --dataset auto_mpg"],

@@ -20,7 +20,16 @@ from reproduce.rendering.credit_figure import draw_credit
 from reproduce.rendering.figures import curve_groups, draw_changes, draw_curves, draw_held_out
 from reproduce.rendering.markdown import NOT_RUN, markdown, number
 from reproduce.rendering.result_files import CHANGES_OF, FILES, GROWING, SURVIVAL
-from reproduce.rendering.stored_results import NotRun, Results, finals, joined, many, pooled, read
+from reproduce.rendering.stored_results import (
+    NotRun,
+    Results,
+    finals,
+    joined,
+    many,
+    pooled,
+    read,
+    searched_credit,
+)
 from reproduce.results import RESULTS, versions_of_files
 from reproduce.runs import KEY
 
@@ -263,6 +272,7 @@ JOINED: dict[str, Callable[[Results], pd.DataFrame | None]] = {
     "positive_maps": _positive,
     "finals": finals,
     "pooled": pooled,
+    "credit_searched": searched_credit,
     "many": many,
     "survival": lambda results: joined(results, SURVIVAL),
 }

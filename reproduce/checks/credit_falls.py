@@ -34,8 +34,9 @@ from reproduce.data.credit_tables import (
     with_gaps,
     with_unseen_levels,
 )
-from reproduce.defaults.credit import MODES, ROWS
+from reproduce.defaults.credit import ROWS
 from reproduce.methods.credit import METHODS, Predict, lacking, version_of
+from reproduce.rendering.credit_scores import MODES
 from reproduce.rendering.markdown import markdown
 from reproduce.results import RESULTS, versions, write_csv
 from reproduce.runs import Fit, Scores, as_json, read_results

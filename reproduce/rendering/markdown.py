@@ -30,7 +30,8 @@ def _is_number(cell: str) -> bool:
 
 def number(value: float) -> str:
     """Four decimals, or three where the number is 1 or more."""
-    return "–" if math.isnan(value) else f"{value:.{3 if abs(value) >= 1 else 4}f}"
+    digits = 3 if abs(value) >= 1 else 4
+    return "–" if math.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"  # no -0.0000
 
 
 def shown(cell: Interval | None, most: int = 0, best: bool = False, mark: str = "") -> str:

@@ -9,10 +9,10 @@ import pandas as pd
 
 from reproduce.ablations import latent_sizes
 from reproduce.arguments import Refused
-from reproduce.defaults.credit import REFERENCE
 from reproduce.methods.defaults import NETWORKS
 from reproduce.released import tables as released_tables
 from reproduce.rendering import many_sets
+from reproduce.rendering.credit_scores import REFERENCE
 from reproduce.rendering.markdown import known_first
 from reproduce.rendering.result_files import FILES, FINALS_OF, MANY_SETTINGS
 from reproduce.runs import KEY, read_results

@@ -15,16 +15,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
-import pandas as pd
 from sklearn.metrics import log_loss
 
 from reproduce.data.credit_tables import TABLES, TITLES, split
-from reproduce.defaults import credit
-from reproduce.defaults.credit import MODES, ROWS
-from reproduce.intervals import LEVEL, TEST_TO_TRAIN, Interval, holm, mean_interval, paired_interval
+from reproduce.defaults.credit import ROWS, scored
 from reproduce.methods.credit import METHODS, lacking, version_of
 from reproduce.methods.credit_spaces import SPACES
-from reproduce.rendering.markdown import grid
+from reproduce.rendering.credit_scores import MODES, report
 from reproduce.runs import Fit, Scores
 from reproduce.searching.optuna_search import OptunaSearch
 from reproduce.searching.tuning import VALIDATION_LOSS
@@ -73,7 +70,7 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
         begun = time.process_time()
         predict = train(rows.X, rows.y, **search.best(), **searched.fixed)
         spent = time.process_time() - begun
-        found = credit.scored(predict, rows)
+        found = scored(predict, rows)
     return {
         **found,
         "seconds of a fit": spent,
@@ -84,32 +81,8 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
     }
 
 
-def by_table(table: pd.DataFrame, metric: str) -> str:
-    """Means of one score with directions on every table, the best in bold.
-
-    :param table: of the search, and of `GCMClassifier` with its defaults.
-
-    * where the paired difference to GCMClassifier is not 0 at 5 % after Holm's correction over the
-    methods of a table.
-    """
-    names = {n: t for n, t in TITLES.items() if n in set(table["dataset"])}
-    means: dict[tuple[str, str], Interval] = {}
-    marks: dict[tuple[str, str], str] = {}
-    for name in names:
-        values = credit.values_of(table, name, MODES[0], metric)
-        means |= {(m, name): replace(mean_interval(v), half=math.nan) for m, v in values.items()}
-        gaps = {
-            m: paired_interval(v, values[credit.REFERENCE], TEST_TO_TRAIN).p_value
-            for m, v in values.items()
-            if m != credit.REFERENCE and credit.REFERENCE in values
-        }
-        marks |= {(m, name): "*" for m, p in holm(gaps).items() if p < LEVEL}
-    lower = dict.fromkeys(names, metric != "AUC")
-    return grid(means, names, lower, marks, METHODS, full_first=True)
-
-
 STUDY = Study(
-    *("credit_search", str(__doc__), TITLES, SPACES, run, each(TITLES, credit.report)),
+    *("credit_search", str(__doc__), TITLES, SPACES, run, each(TITLES, report)),
     count=5,
     cells=cells,
     settings=version_of,

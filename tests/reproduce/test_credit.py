@@ -5,16 +5,19 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import log_loss, roc_auc_score
 from toys import options, table
 
 from reproduce.checks import credit_falls
 from reproduce.data import credit_tables
 from reproduce.data.credit_tables import CreditTable, invented, split, with_gaps, with_unseen_levels
 from reproduce.defaults import credit
-from reproduce.methods.credit import METHODS
+from reproduce.methods.credit import METHODS, Rival
+from reproduce.methods.credit_spaces import SPACES
 from reproduce.rendering.credit_figure import falls_a_million
-from reproduce.runs import Fit, read_results
+from reproduce.rendering.credit_scores import by_table, prices, standing
+from reproduce.runs import Fit, as_json, read_results
+from reproduce.searching import credit_search
 
 DIRECTIONS = {"debt": 1, "income": -1}
 #: Methods whose fits take seconds are left out.
@@ -125,6 +128,48 @@ def test_again_runs_what_is_there(toy, tmp_path, monkeypatch):
     assert after.loc[after["metric"] == "calibration error", "value"].eq(0.5).all()
 
 
+# The search.
+
+
+@pytest.mark.parametrize("mode", ["constrained", "free"])
+def test_a_search_keeps_its_best_and_never_looks_at_test_rows(toy, monkeypatch, mode):
+    given = []
+
+    def fit(X, y, directions, seed, C):
+        assert directions == (DIRECTIONS if mode == "constrained" else {})
+        given.append((X, y, C))
+        return lambda rows: np.full(len(rows), C / (3.0 + C))
+
+    monkeypatch.setitem(METHODS, "Logistic regression", Rival(fit, "sklearn"))
+    name = "Logistic regression"
+    found = credit_search.run(
+        Fit("credit_search", "heloc", mode, "held-out", "0", 0, name, as_json({"trials": 9}))
+    )
+    assert len(given) == 10
+    judge = toy.y[640:]
+    losses = [log_loss(judge, np.full(160, C / (3.0 + C))) for _, _, C in given[:9]]
+    for X, y, _ in given[:9]:
+        pd.testing.assert_frame_equal(X, toy.X[:640])
+        np.testing.assert_array_equal(y, toy.y[:640])
+    pd.testing.assert_frame_equal(given[9][0], toy.X)
+    assert given[9][2] == given[np.argmin(losses)][2] != given[0][2]
+    assert found["validation loss"] == pytest.approx(min(losses))
+    assert found["validation loss of the first trial"] == pytest.approx(losses[0])
+    C = given[9][2]
+    assert found["log loss"] == pytest.approx(log_loss(toy.y_test, np.full(200, C / (3.0 + C))))
+
+
+@pytest.mark.filterwarnings("ignore")  # of solvers
+@pytest.mark.parametrize("method", SPACES)
+def test_every_space_has_settings_that_its_method_takes(method, toy):
+    pytest.importorskip("optuna")
+    pytest.importorskip(METHODS[method].package)
+    settings = as_json({"trials": 2})
+    fit = Fit("credit_search", "heloc", "constrained", "held-out", "0", 0, method, settings)
+    found = credit_search.run(fit)
+    assert found["validation loss"] <= found["validation loss of the first trial"] < 0.7
+
+
 # Tables.
 
 
@@ -133,14 +178,31 @@ def test_the_price_is_what_the_free_model_is_better_by():
     with_ = table(rows, dataset="heloc", variant="constrained", settings="{}")
     better = {("LightGBM", "AUC"): [0.72, 0.73], ("LightGBM", "log loss"): [0.59, 0.60]}
     free = table(better, dataset="heloc", variant="free", settings="{}")
-    (auc, loss), share = credit.prices(pd.concat([with_, free]), "heloc")["LightGBM"]
+    (auc, loss), share = prices(pd.concat([with_, free]), "heloc")["LightGBM"]
     assert auc.mean == pytest.approx(0.02)
     assert loss.mean == pytest.approx(0.01)
     assert share == pytest.approx(0.02 / 0.725)
 
 
+def test_methods_stand_ahead_or_behind_where_the_paired_difference_says_so():
+    noise = np.array([0.001, -0.001, 0.0, 0.0005, -0.0005])
+    gaps = {"GCMClassifier": 0.0, "LightGBM": -0.05, "YDF": 0.05, "XGBoost": 0.0}
+    auc = {(m, "AUC"): 0.7 + gap + (m != "GCMClassifier") * noise for m, gap in gaps.items()}
+    loss = {(m, "log loss"): 0.7 + gap + (m != "GCMClassifier") * noise for m, gap in gaps.items()}
+    rows = table({**auc, **loss}, dataset="heloc", variant="constrained", settings="{}")
+    rows = pd.concat([rows, rows.assign(dataset="taiwan")])
+    assert standing(rows, "AUC", "ahead") == "LightGBM (HELOC, Taiwan)"
+    assert standing(rows, "AUC", "behind") == "YDF (HELOC, Taiwan)"
+    assert standing(rows, "log loss", "ahead") == "YDF (HELOC, Taiwan)"
+    lines = by_table(rows, "AUC").splitlines()
+    assert lines[0] == "| Method | HELOC | Taiwan |"
+    assert lines[2] == "| GCMClassifier | 0.7000 | 0.7000 |"
+    assert "| YDF | **0.7500*** | **0.7500*** |" in lines
+    assert "| XGBoost | 0.7000 | 0.7000 |" in lines
+
+
 def test_slow_methods_have_fewer_splits_and_every_kind_of_rows_a_search():
-    fit = Fit("credit", "compas", "default", "held-out", "2", 2, "CatBoost", "{}")
+    fit = Fit("credit", "compas", "default", "held-out", "2", 2, "EBM", "{}")
     assert [*credit.cells(fit)] == []
     search = Fit("credit_falls", "compas", "default", "held-out", "0", 0, "LightGBM", "{}")
     kinds = {cell.protocol for cell in credit_falls.cells(search)}

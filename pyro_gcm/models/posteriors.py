@@ -19,7 +19,7 @@ from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.inference.views import unannounced
 from pyro_gcm.models.conditioning import StoryTarget, with_shared
 from pyro_gcm.models.predictions import Count, Predictions, prediction, random_prediction
-from pyro_gcm.prediction.base_samples import BLOCK_ROWS
+from pyro_gcm.prediction.base_samples import BLOCK_ROWS, at_once
 from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows
 from pyro_gcm.prediction.posterior import log_joint, posterior_draws
 from pyro_gcm.prediction.predicted import Predicted
@@ -78,7 +78,7 @@ class Posteriors(Predictions):
         """
         noise, record = self.noise(num_samples), self.objective_records[self.objective]
         rows = matrix("x", x, self.x_dim, "x_dim", self.device, missing="x" in record.missing)
-        missing, plan = -len(rows) % BLOCK_ROWS, self.prediction_plan
+        missing, plan = -len(rows) % at_once(BLOCK_ROWS, rows.device), self.prediction_plan
         whole = torch.cat([rows, rows[-1:].expand(missing, -1)])
         draws = Predicted(self, plan, noise, until="c").read(whole, None).of_rows(len(rows))
         again = Predicted(self, plan, known=draws.values, until="c").read(rows, None)

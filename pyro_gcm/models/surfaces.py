@@ -21,7 +21,7 @@ from pyro_gcm.distributions.event_planes import (
     planes,
 )
 from pyro_gcm.models.story import OrderEventModel
-from pyro_gcm.prediction.base_samples import BLOCK_ROWS, PASS, in_blocks, row_blocks
+from pyro_gcm.prediction.base_samples import BLOCK_ROWS, PASS, at_once, in_blocks, row_blocks
 from pyro_gcm.prediction.draws import Draws
 from pyro_gcm.prediction.predicted import FixedNoise, Predicted
 from pyro_gcm.responses import Response
@@ -117,7 +117,9 @@ def pair_surface(
     """
     count, share = len(revenues), memory / 4
     dtype = model.response.prediction_dtype(model.dtype)
-    width = max(BLOCK_ROWS, int(share / (8 * (x.shape[1] + revenues.shape[1]) + 32)))
+    width = max(
+        at_once(BLOCK_ROWS, x.device), int(share / (8 * (x.shape[1] + revenues.shape[1]) + 32))
+    )
     rows = max(1, min(width, int(share / dtype.itemsize)) // count)
     for part in x.split(rows):
         block = torch.empty(len(part) * count, dtype=dtype, device=x.device)
@@ -154,7 +156,9 @@ def strict_surface(
     for place, (padded,) in row_blocks(x, draws=max(noise.count, PASS // _ROWS)):
         reader = Predicted(model, plan, noise, until="c")
         draws, e = reader.read(padded, None), reader.values["e"]
-        step = max(1, min(_ROWS, int(share / max(row_bytes, _PLANES * draws.num_draws))))
+        step = max(
+            1, min(at_once(_ROWS, x.device), int(share / max(row_bytes, _PLANES * draws.num_draws)))
+        )
         count = place.stop - place.start
         for start in range(0, count, step):
             interruption_point()
@@ -237,7 +241,7 @@ class _Grid:
             size = event.batch_shape.numel() * event.cost_shape.numel()
         else:
             self.cost = CostCoordinates(event, rows)
-        self.chunk = max(1, int(min(PLANE, room / _PLANES)) // size)
+        self.chunk = max(1, int(min(at_once(PLANE, covariates.device), room / _PLANES)) // size)
         self._tables: dict[int, Factor] = {}
         self.tabulated = set()
         for k, (values, _) in revenues.repeated.items():

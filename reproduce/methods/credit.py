@@ -66,6 +66,8 @@ def _lightgbm(
     if directions:
         signs = _signs(X, directions)
         options = {"monotone_constraints_method": way, **options, "monotone_constraints": signs}
+    else:  # "advanced" without constraints ends the process
+        options.pop("monotone_constraints_method", None)
     model = LGBMClassifier(n_jobs=1, verbose=-1, random_state=seed, **options)
     return _probability(model.fit(X, y))
 

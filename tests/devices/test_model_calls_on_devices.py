@@ -150,6 +150,29 @@ def _on_cpu(kind: str, call: str) -> dict[str, Tensor]:
     return _leaves(CALLS[call][0](on(kind), few_rows(kind)))
 
 
+@pytest.mark.parametrize("kind", ["plain", "alternatives", "members"])
+def test_a_row_has_the_same_bits_in_every_batch_and_never_falls(
+    kind: str, device: torch.device
+) -> None:
+    count = 3_000 if device.type == "cuda" else 100  # several blocks
+    model, few = on(kind, device), few_rows(kind, 10)
+    draw = torch.Generator().manual_seed(0)
+    x, r = (
+        (v.repeat(count // 10, 1) + torch.randn(count, v.shape[1], generator=draw)).to(device)
+        for v in (few.x, few.r)
+    )
+    whole = model.predict(x, r)
+    for size in (1, count // 6, count // 2 + 1):
+        for start in (0, 1, count - size):
+            part = slice(start, start + size)
+            assert torch.equal(model.predict(x[part], r[part]), whole[part])
+    some, revenues = x[:3], r[: count // 2]
+    pairs = model.predict(some.repeat_interleave(len(revenues), 0), revenues.repeat(3, 1))
+    assert torch.equal(model.surface(some, revenues), pairs.reshape(3, -1))
+    for step in (1.0, 1e-3, 1e-6):
+        assert (model.predict(x, r + step * torch.rand_like(r)) >= whole).all()
+
+
 def _leaves(result: Any) -> dict[str, Tensor]:
     """The tensors of a result, by name."""
     if isinstance(result, Tensor):

@@ -61,6 +61,13 @@ def standing(table: pd.DataFrame, metric: str, side: str) -> str:
     return "; ".join(f"{m} ({', '.join(told[m])})" for m in METHODS if m in told) or "none"
 
 
+def standings(table: pd.DataFrame) -> str:
+    """What `standing` says of every score; GCMClassifier is level with methods it does not name."""
+    metrics = [metric for metric in METRICS if not metric.startswith("seconds")]
+    rows = [[m, *(standing(table, m, side) for side in ("ahead", "behind"))] for m in metrics]
+    return markdown(["Score", f"{REFERENCE} is ahead of", "behind"], rows)
+
+
 def by_table(table: pd.DataFrame, metric: str) -> str:
     """Means of one score with directions on every table, as in `scores`."""
     names = {name: title for name, title in TITLES.items() if name in set(table["dataset"])}

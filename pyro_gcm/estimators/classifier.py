@@ -202,8 +202,8 @@ class GCMClassifier(BinaryOutcome, Answers):
     :param learning_rate: of the optimiser. What is None so far follows from the size of the table.
     :param early_stopping: whether each row is left out by two of the members, whose score on it
         says when to stop (`FitSettings.left_out`); of another prior, whether a training on 85 % of
-        the rows says how many epochs are best for one on all. "auto" does so for members with 20 to
-        20,000 rows, if `epochs` is None.
+        the rows says how many epochs are best for one on all. "auto" does so with 20 rows
+        or more, of members up to 20,000, if `epochs` is None.
     :param class_weight: None, "balanced", or a mapping from classes to weights of their rows, of
         which only ratios matter.
     :param calibrate: what follows the training: "auto" shifts the costs so that the mean

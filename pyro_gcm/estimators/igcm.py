@@ -30,11 +30,11 @@ class IGCMRegressor(RealOutcome):
         categories; a mask, indices or names say which columns are; None for none.
     :param hidden: width of the hidden layers.
     :param alternatives, costs: numbers of latent costs, see `pyro_gcm.IGCM`.
-    :param epochs: passes over the rows; 100 by default.
+    :param epochs: passes over the rows, at most, if training stops early.
     :param batch_size: rows of a step; 256 by default.
     :param learning_rate: of the optimiser; 0.01 by default.
     :param early_stopping: whether a first model, of 85 % of the rows, says how many epochs are best
-        for another one of all rows; "auto" does not.
+        for another one of all rows; "auto" does so with 20 rows or more, if `epochs` is None.
     :param bootstrap: models that are fitted on bootstrap samples, for bands.
     :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
     :param random_state: seed, or a `RandomState` of numpy.
@@ -81,11 +81,11 @@ class IGCMClassifier(BinaryOutcome):
         categories; a mask, indices or names say which columns are; None for none.
     :param hidden: width of the hidden layers.
     :param alternatives, costs: numbers of latent costs, see `pyro_gcm.IGCM`.
-    :param epochs: passes over the rows; 100 by default.
+    :param epochs: passes over the rows, at most, if training stops early.
     :param batch_size: rows of a step; 256 by default.
     :param learning_rate: of the optimiser; 0.01 by default.
     :param early_stopping: whether a first model, of 85 % of the rows, says how many epochs are best
-        for another one of all rows; "auto" does not.
+        for another one of all rows; "auto" does so with 20 rows or more, if `epochs` is None.
     :param class_weight: None, "balanced", or a mapping from classes to weights of their rows, of
         which only ratios matter.
     :param calibrate: "auto" shifts the costs after the training, so that the mean probability of

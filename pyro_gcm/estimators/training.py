@@ -15,7 +15,7 @@ from pyro_gcm.inference import FitResult, fit
 from pyro_gcm.inference.epoch_search import MOST
 from pyro_gcm.members import build_members
 from pyro_gcm.models import GCM, IGCM, MemberGCM
-from pyro_gcm.models.member_settings import MemberSettings, warn_of_few
+from pyro_gcm.models.member_settings import CROSSED_ROWS, MemberSettings, warn_of_few
 from pyro_gcm.models.story import OrderEventModel
 from pyro_gcm.responses import Response
 from pyro_gcm.training import gathered
@@ -145,8 +145,6 @@ def gcm_plan(
 
     if options.epochs is None:
         warn_of_few(count)
-    elif stops == "auto":
-        stops = False  # a number of epochs that was asked for is not looked for
     settings, left_out = settings.crossing(count, stops)
 
     def build(seed: int) -> MemberGCM:
@@ -176,9 +174,13 @@ def _plain(
     parts: Mapping[str, Any],
     stops: bool | str,
 ) -> TrainingPlan:
-    """A model that is trained with the defaults of `fit`, but for the options that are given."""
+    """A model that is trained with the defaults of `fit`, but for the options that are given.
+
+    Its epochs are searched for unless they are given or rows are few.
+    """
     count, x_dim, r_dim = rows.shape
-    own = {**training, "searches": int(stops is True), "schedule": "default"}
+    searches = stops is not False and count >= CROSSED_ROWS.start
+    own = {**training, "searches": int(searches), "schedule": "default"}
 
     def build(seed: int) -> GCM | IGCM:
         return make(x_dim, r_dim, response=deepcopy(response), seed=seed, **parts)
@@ -194,6 +196,8 @@ def _asked(options: Any) -> tuple[dict[str, Any], dict[str, Any], bool | str]:
     stops = options.early_stopping
     if not isinstance(stops, bool | str) or stops not in (True, False, "auto"):
         raise ValueError(f'early_stopping must be "auto", True or False, got {shown(stops)}')
+    if stops == "auto" and options.epochs is not None:
+        stops = False  # a number of epochs that was asked for is not looked for
     training, sizes = (
         {n: check(n, v) for n, check in of.items() if (v := getattr(options, n)) is not None}
         for of in (_OF_TRAINING, _OF_MODELS)

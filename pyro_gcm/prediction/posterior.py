@@ -133,10 +133,11 @@ def _warn_of_few_draws(draws: PosteriorDraws, num_samples: int, num_proposals: i
     heavy = (draws.pareto_k > 0.7) & (draws.ess < _worth(num_samples, 0.5 * num_proposals))
     weak = (draws.ess < min(100, 0.5 * num_samples)) | heavy
     if weak.any():
+        high = draws.pareto_k[draws.pareto_k > 0.7]
+        tail = f" or a Pareto k above 0.7 (highest {high.max():.2f})" if len(high) else ""
         warn_user(
             f"{int(weak.sum())} of {len(weak)} rows have an effective sample size below 100 "
-            f"(lowest {draws.ess.min().item():.1f}) or a Pareto k above 0.7 (highest "
-            f"{draws.pareto_k.nan_to_num(-math.inf).max().item():.2f}): their draws repeat a few "
+            f"(lowest {draws.ess.min().item():.1f}){tail}: their draws repeat a few "
             "values of z; raise num_proposals, or train a guide that fits better"
         )
 

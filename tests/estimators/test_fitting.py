@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import os
+from functools import partial
 
 import numpy as np
 import pytest
@@ -113,6 +114,22 @@ def test_early_stopping_stays_calibrated_on_real_data(name):
     rate = y[:count].mean()
     error = np.sqrt(rate * (1 - rate) * (1 / count + 1 / n))  # of the difference of two rates
     assert p[count:].mean() == pytest.approx(rest, abs=3 * error)
+
+
+@pytest.mark.parametrize("make", [partial(GCMClassifier, prior="conditional"), IGCMClassifier])
+def test_a_sampled_z_stops_before_it_knows_the_rows_by_heart(make):
+    X, y = noisy(200, 0)
+    test, outcome = noisy(500, 1)
+    known = {"monotonic_cst": [1, 1] + [0] * 18, "random_state": 0, "hidden": 16}
+    loss = {}
+    for name, options in {"auto": {}, "100": {"epochs": 100}}.items():
+        model = make(**known, **options).fit(X, y)
+        p = model.predict_proba(test)[:, 1].astype(float).clip(1e-12, 1 - 1e-12)
+        loss[name] = log_loss(outcome, p)
+        assert (model.n_iter_ < 100) == (name == "auto")
+    assert loss["auto"] < loss["100"] - 0.1
+    few = make(**known).fit(X[:19], y[:19] | (np.arange(19) == 0))
+    assert few.n_iter_ == 100  # too few rows to set some aside
 
 
 def test_steepness_is_that_which_rows_left_out_ask_for():

@@ -89,7 +89,7 @@ def test_a_guide_that_has_not_seen_y_is_found_to_be_off():
 def test_the_error_of_an_evidence_is_unknown_where_no_proposal_is_near():
     """By the delta method it would be 1 nat at most, for an estimate that is wrong by several."""
     options = {"num_samples": 500, "num_proposals": 4096, "progress": False}
-    with pytest.warns(UserWarning, match="effective sample size below 100"):
+    with pytest.warns(UserWarning, match="effective sample size below 100") as told:
         draws = model_of("far_tails").posterior(*rows_of("far_tails"), **options)
     wanted = torch.tensor([row.log_evidence for row in STORED["far_tails"]])
     off, error = (draws.log_evidence - wanted).abs(), draws.log_evidence_error
@@ -97,6 +97,8 @@ def test_the_error_of_an_evidence_is_unknown_where_no_proposal_is_near():
     assert error[2:].isinf().all()
     assert error[0].isfinite()
     assert off[0] < 5.0 * error[0]
+    high = bool((draws.pareto_k > 0.7).any())
+    assert ("Pareto k" in str(told[0].message)) == high
 
 
 def test_levels_are_drawn_by_rejection():

@@ -288,6 +288,9 @@ METHODS: dict[str, Rival] = {
     "LightGBM, advanced": Rival(partial(_lightgbm, "advanced"), "lightgbm", free=False),
     "XGBoost": Rival(_xgboost, "xgboost"),
     "CatBoost": Rival(_catboost, "catboost"),
+    "CatBoost, no combinations": Rival(  # of categories, which can break a direction
+        partial(_catboost, max_ctr_complexity=1), "catboost", free=False
+    ),
     "HistGradientBoosting": Rival(_hist, "sklearn"),
     "YDF": Rival(_ydf, "ydf"),
     "EBM": Rival(_ebm, "interpret"),

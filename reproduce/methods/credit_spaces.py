@@ -80,8 +80,8 @@ def _logistic(trial: Trial, n: int, d: int) -> Settings:
 
 
 #: Name -> space, in the order of the tables. Not searched are the other ways of LightGBM, which
-#: are in its space; CatBoost with combinations of categories, which can break a direction; EBM with interactions and GCM, whose fits take too long; and Perpetual, whose
-#: one setting is its time.
+#: are in its space; CatBoost with combinations of categories, which can break a direction; EBM with
+#: interactions and GCM, whose fits take too long; and Perpetual, whose one setting is its time.
 SPACES: Mapping[str, CreditSpace] = {
     "LightGBM": _boosting("LightGBM", "n_estimators", subsample_freq=1),
     "XGBoost": _boosting(

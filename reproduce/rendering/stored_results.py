@@ -112,9 +112,8 @@ def finals(results: Results) -> pd.DataFrame:
 
 def searched_credit(results: Results) -> pd.DataFrame:
     """Credit scores after a search, and those of `GCMClassifier`, which takes no part."""
-    defaults = results["credit"]
-    ours = defaults[defaults["method"] == REFERENCE]
-    return pd.concat([results["credit_search"], ours], ignore_index=True)
+    searched, defaults = results["credit_search"], results["credit"]
+    return pd.concat([searched, defaults[defaults["method"] == REFERENCE]], ignore_index=True)
 
 
 def pooled(results: Results) -> pd.DataFrame:

@@ -134,7 +134,7 @@ def _warn_of_few_draws(draws: PosteriorDraws, num_samples: int, num_proposals: i
     weak = (draws.ess < min(100, 0.5 * num_samples)) | heavy
     if weak.any():
         high = draws.pareto_k[draws.pareto_k > 0.7]
-        tail = f" or a Pareto k above 0.7 (highest {high.max():.2f})" if len(high) else ""
+        tail = f" or a Pareto k above 0.7 (highest {high.max().item():.2f})" if len(high) else ""
         warn_user(
             f"{int(weak.sum())} of {len(weak)} rows have an effective sample size below 100 "
             f"(lowest {draws.ess.min().item():.1f}){tail}: their draws repeat a few "

@@ -30,11 +30,10 @@ from reproduce.data.credit_tables import (
     Directions,
     Split,
     invented,
-    split,
     with_gaps,
     with_unseen_levels,
 )
-from reproduce.defaults.credit import ROWS
+from reproduce.defaults.credit import prepared
 from reproduce.methods.credit import METHODS, Predict, lacking, version_of
 from reproduce.rendering.credit_scores import MODES
 from reproduce.rendering.markdown import markdown
@@ -109,18 +108,15 @@ def searched(predict: Predict, X: pd.DataFrame, name: str, options: Any) -> Mono
 
 def trained(fit: Fit) -> tuple[Split, Predict]:
     """One method on the rows of its split."""
-    rows = split(fit.dataset, fit.seed, fit.options.get("rows", ROWS))
-    directions = TABLES[fit.dataset].directions if fit.variant == MODES[0] else {}
+    rows, train = prepared(fit)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return rows, METHODS[fit.method].fit(rows.X, rows.y, directions, fit.seed)
+        return rows, train(rows.X, rows.y)
 
 
 def find(fits: list[Fit], device: str = "cpu") -> list[Scores]:
     """The searches of one model, which is trained once."""
-    reason = lacking(fits[0].method)
-    if reason is not None:
-        print(reason)
+    if lacking(fits[0].method):
         return [{"seconds": 0.0, "epochs": 0} for _ in fits]
     rows, predict = trained(fits[0])
     found = []

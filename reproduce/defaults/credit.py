@@ -11,11 +11,12 @@ import time
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from reproduce.data.credit_tables import TABLES, TITLES, Split, split
-from reproduce.methods.credit import METHODS, Predict, lacking, version_of
+from reproduce.methods.credit import METHODS, Predict, Train, lacking, version_of
 from reproduce.rendering.credit_scores import MODES, report
 from reproduce.runs import Fit, Scores
 from reproduce.scores import expected_calibration_error
@@ -37,19 +38,23 @@ def cells(fit: Fit) -> Iterable[Fit]:
 
 def run(fit: Fit, device: str = "cpu") -> Scores:
     """Scores of one method on one split; none where its package lacks."""
-    reason = lacking(fit.method)
-    if reason is not None:
-        print(reason)
+    if lacking(fit.method):
         return {"seconds": 0.0, "epochs": 0}
-    rows = split(fit.dataset, fit.seed, fit.options.get("rows", ROWS))
-    directions = TABLES[fit.dataset].directions if fit.variant == "constrained" else {}
+    rows, train = prepared(fit)
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        predict = METHODS[fit.method].fit(rows.X, rows.y, directions, fit.seed)
+        predict = train(rows.X, rows.y)
         spent = time.process_time() - start
         found = scored(predict, rows)
     return {**found, "seconds of a fit": spent, "seconds": spent, "epochs": 0}
+
+
+def prepared(fit: Fit) -> tuple[Split, Train]:
+    """The rows of a fit, and its method with the directions that it has: (X, y, **options)."""
+    directions = TABLES[fit.dataset].directions if fit.variant == MODES[0] else {}
+    train = partial(METHODS[fit.method].fit, directions=directions, seed=fit.seed)
+    return split(fit.dataset, fit.seed, fit.options.get("rows", ROWS)), train
 
 
 def scored(predict: Predict, rows: Split) -> Scores:

@@ -302,13 +302,14 @@ METHODS: dict[str, Rival] = {
 }
 
 
-def lacking(method: str) -> str | None:
-    """Why a method cannot run here, or None."""
+def lacking(method: str) -> bool:
+    """Whether a method cannot run here, which is told."""
     try:
         import_module(METHODS[method].package)
     except ImportError as error:
-        return f"{method} is skipped: {error}; pip install pyro-gcm[boosting,rivals]"
-    return None
+        print(f"{method} is skipped: {error}; pip install pyro-gcm[boosting,rivals]")
+        return True
+    return False
 
 
 def version_of(method: str) -> Settings:

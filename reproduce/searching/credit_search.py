@@ -8,7 +8,6 @@ part, has its defaults and the results of that study.
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from collections.abc import Iterable
@@ -17,9 +16,9 @@ from functools import partial
 
 from sklearn.metrics import log_loss
 
-from reproduce.data.credit_tables import TABLES, TITLES, split
-from reproduce.defaults.credit import ROWS, scored
-from reproduce.methods.credit import METHODS, lacking, version_of
+from reproduce.data.credit_tables import TITLES
+from reproduce.defaults.credit import prepared, scored
+from reproduce.methods.credit import lacking, version_of
 from reproduce.methods.credit_spaces import SPACES
 from reproduce.rendering.credit_scores import MODES, report
 from reproduce.runs import Fit, Scores
@@ -39,13 +38,10 @@ def cells(fit: Fit) -> Iterable[Fit]:
 
 def run(fit: Fit, device: str = "cpu") -> Scores:
     """One search and the scores of what it chose; none where the package lacks."""
-    reason = lacking(fit.method)
-    if reason is not None:
-        print(reason)
+    if lacking(fit.method):
         return {"seconds": 0.0, "epochs": 0}
-    start, options, searched = time.process_time(), fit.options, SPACES[fit.method]
-    rows = split(fit.dataset, fit.seed, options.get("rows", ROWS))
-    directions = TABLES[fit.dataset].directions if fit.variant == MODES[0] else {}
+    start, searched = time.process_time(), SPACES[fit.method]
+    rows, train = prepared(fit)
     grown = len(rows.y) - round(JUDGING * len(rows.y))
     grow, judge = slice(0, grown), slice(grown, None)
     search = OptunaSearch(
@@ -53,19 +49,14 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
         partial(searched.space, n=grown, d=rows.X.shape[1]),
         searched.default,
     )
-    train = partial(METHODS[fit.method].fit, directions=directions, seed=fit.seed)
     losses = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for _ in range(options.get("trials", TRIALS)):
+        for _ in range(fit.options.get("trials", TRIALS)):
             settings = {**search.ask(), **searched.fixed, **searched.of_trials}
-            try:
-                predict = train(rows.X[grow], rows.y[grow], **settings)
-                judged = predict(rows.X[judge]).astype("float64").clip(0.0, 1.0)
-                losses.append(float(log_loss(rows.y[judge], judged)))
-            except Exception as error:  # of many types: a library that refuses some settings
-                print(f"{fit.method} on {fit.dataset} refuses {settings}: {error}")
-                losses.append(math.nan)
+            predict = train(rows.X[grow], rows.y[grow], **settings)
+            judged = predict(rows.X[judge]).astype("float64").clip(0.0, 1.0)
+            losses.append(float(log_loss(rows.y[judge], judged)))
             search.tell(losses[-1])
         begun = time.process_time()
         predict = train(rows.X, rows.y, **search.best(), **searched.fixed)
@@ -74,7 +65,7 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
     return {
         **found,
         "seconds of a fit": spent,
-        VALIDATION_LOSS: min(loss for loss in losses if not math.isnan(loss)),
+        VALIDATION_LOSS: min(losses),
         f"{VALIDATION_LOSS} of the first trial": losses[0],
         "seconds": time.process_time() - start,
         "epochs": 0,

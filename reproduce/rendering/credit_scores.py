@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -21,7 +23,8 @@ from reproduce.rendering.markdown import grid, markdown, shown
 
 #: The method that the others are compared with.
 REFERENCE = "GCMClassifier"
-METRICS = ("AUC", "log loss", "Brier score", "calibration error", "seconds of a fit")
+SCORES = ("AUC", "log loss", "Brier score", "calibration error")
+METRICS = (*SCORES, "seconds of a fit")
 #: With directions, and without.
 MODES = ("constrained", "free")
 
@@ -63,8 +66,7 @@ def standing(table: pd.DataFrame, metric: str, side: str) -> str:
 
 def standings(table: pd.DataFrame) -> str:
     """What `standing` says of every score; GCMClassifier is level with methods it does not name."""
-    metrics = [metric for metric in METRICS if not metric.startswith("seconds")]
-    rows = [[m, *(standing(table, m, side) for side in ("ahead", "behind"))] for m in metrics]
+    rows = [[m, *(standing(table, m, side) for side in ("ahead", "behind"))] for m in SCORES]
     return markdown(["Score", f"{REFERENCE} is ahead of", "behind"], rows)
 
 
@@ -98,7 +100,7 @@ def scores(table: pd.DataFrame, name: str) -> str:
     for metric in METRICS:
         values = values_of(table, name, "constrained", metric)
         means |= {(m, metric): _mean(v) for m, v in values.items()}
-        if metric.startswith("seconds") or REFERENCE not in values:
+        if metric not in SCORES or REFERENCE not in values:
             continue
         lower[metric] = metric != "AUC"
         for method, (_, p) in leads(table, name, metric).items():
@@ -112,43 +114,47 @@ def _free(method: str) -> str:
     return method if METHODS[method].free else method.partition(",")[0]
 
 
-def prices(table: pd.DataFrame, name: str) -> dict[str, tuple[tuple[Interval, Interval], float]]:
-    """Of every method: the price in AUC and in log loss, and the first as a share of the AUC.
+class Price(NamedTuple):
+    """What directions cost a method: of each score, positive where the free model is better.
 
-    Positive where the model without constraints is better.
+    :param share: that in AUC over the AUC of the free model.
     """
-    found = {}
-    for method in METHODS:
-        both = {}
-        for metric, sign in (("AUC", 1.0), ("log loss", -1.0)):
-            with_ = values_of(table, name, MODES[0], metric).get(method)
-            free = values_of(table, name, MODES[1], metric).get(_free(method))
-            if with_ is None or free is None:
-                continue
-            both[metric] = paired_interval(sign * free, sign * with_, TEST_TO_TRAIN), free.mean()
-        if both:
-            (auc, of), (loss, _) = both["AUC"], both["log loss"]
-            found[method] = (auc, loss), auc.mean / of
-    return found
+
+    of: dict[str, Interval]
+    share: float
+
+
+def prices(table: pd.DataFrame, name: str) -> dict[str, Price]:
+    """The price of monotonicity of every method that was run with directions and without."""
+    of: dict[str, dict[str, Interval]] = {}
+    whole: dict[str, float] = {}
+    for metric in SCORES:
+        sign = 1.0 if metric == "AUC" else -1.0
+        every = values_of(table, name, MODES[1], metric)
+        for method, own in values_of(table, name, MODES[0], metric).items():
+            if (free := every.get(_free(method))) is not None:
+                gap = paired_interval(sign * free, sign * own, TEST_TO_TRAIN)
+                of.setdefault(method, {})[metric] = gap
+                whole.setdefault(method, free.mean())  # AUC comes first
+    return {m: Price(gaps, gaps["AUC"].mean / whole[m]) for m, gaps in of.items()}
+
+
+def _adjusted(found: Mapping[str, Price], metric: str) -> dict[str, float]:
+    """P-values of the prices in a score after Holm's correction."""
+    return holm({method: price.of[metric].p_value for method, price in found.items()})
 
 
 def price(table: pd.DataFrame, name: str) -> str:
     """The price of monotonicity of every method; * where it is not 0 after Holm's correction."""
     found = prices(table, name)
-    stars = [holm({m: p[0][at].p_value for m, p in found.items()}) for at in (0, 1)]
-    most = max((p[0][0].count for p in found.values()), default=0)
-    lines = [
-        [
-            method,
-            *(
-                shown(p[0][at], most, mark="*" if stars[at][method] < LEVEL else "")
-                for at in (0, 1)
-            ),
-            f"{100 * p[1]:+.2f} %",
-        ]
-        for method, p in found.items()
-    ]
-    return markdown(["Method", "AUC", "Log loss", "Share of the AUC"], lines)
+    p_values = {metric: _adjusted(found, metric) for metric in SCORES}
+    most = max((price.of["AUC"].count for price in found.values()), default=0)
+    lines = []
+    for method, own in found.items():
+        marks = {m: "*" if p_values[m][method] < LEVEL else "" for m in SCORES}
+        cells = (shown(own.of[m], most, mark=marks[m]) for m in SCORES)
+        lines.append([method, *cells, f"{100 * own.share:+.2f} %"])
+    return markdown(["Method", *SCORES, "share of the AUC"], lines)
 
 
 def against_boosting(table: pd.DataFrame) -> str:
@@ -190,10 +196,9 @@ def significant_prices(table: pd.DataFrame) -> str:
     told = []
     for name, title in TITLES.items():
         found = prices(table, name)
-        adjusted = holm({m: p[0][0].p_value for m, p in found.items()})
         told += [
-            f"{m} ({title}, {100 * found[m][0][0].mean:+.2f})"
-            for m, p in adjusted.items()
+            f"{method} ({title}, {100 * found[method].of['AUC'].mean:+.2f})"
+            for method, p in _adjusted(found, "AUC").items()
             if p < LEVEL
         ]
     return "; ".join(told) or "none"
@@ -205,9 +210,9 @@ def range_of_prices(table: pd.DataFrame) -> str:
     told = []
     for title, methods in (("`GCMClassifier`", (REFERENCE,)), ("boosting", boosters)):
         shares = [
-            100 * share
+            100 * price.share
             for name in TITLES
-            for method, (_, share) in prices(table, name).items()
+            for method, price in prices(table, name).items()
             if method in methods
         ]
         if shares:

@@ -15,7 +15,7 @@ from reproduce.defaults import credit
 from reproduce.methods.credit import METHODS, Rival
 from reproduce.methods.credit_spaces import SPACES
 from reproduce.rendering.credit_figure import falls_a_million
-from reproduce.rendering.credit_scores import by_table, prices, standing
+from reproduce.rendering.credit_scores import SCORES, by_table, price, prices, standing
 from reproduce.runs import Fit, as_json, read_results
 from reproduce.searching import credit_search
 
@@ -174,14 +174,16 @@ def test_every_space_has_settings_that_its_method_takes(method, toy):
 
 
 def test_the_price_is_what_the_free_model_is_better_by():
-    rows = {("LightGBM", "AUC"): [0.70, 0.71], ("LightGBM", "log loss"): [0.60, 0.61]}
+    rows = {("LightGBM", score): [0.60, 0.61] for score in SCORES}
     with_ = table(rows, dataset="heloc", variant="constrained", settings="{}")
-    better = {("LightGBM", "AUC"): [0.72, 0.73], ("LightGBM", "log loss"): [0.59, 0.60]}
+    better = {("LightGBM", score): [0.59, 0.60] for score in SCORES}
+    better["LightGBM", "AUC"] = [0.62, 0.63]
     free = table(better, dataset="heloc", variant="free", settings="{}")
-    (auc, loss), share = prices(pd.concat([with_, free]), "heloc")["LightGBM"]
-    assert auc.mean == pytest.approx(0.02)
-    assert loss.mean == pytest.approx(0.01)
-    assert share == pytest.approx(0.02 / 0.725)
+    both = pd.concat([with_, free])
+    of, share = prices(both, "heloc")["LightGBM"]
+    assert [of[score].mean for score in SCORES] == pytest.approx([0.02, 0.01, 0.01, 0.01])
+    assert share == pytest.approx(0.02 / 0.625)
+    assert "| LightGBM | 0.0200 ± 0.0000* | 0.0100 ± 0.0000* |" in price(both, "heloc")
 
 
 def test_methods_stand_ahead_or_behind_where_the_paired_difference_says_so():

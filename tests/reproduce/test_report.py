@@ -84,7 +84,7 @@ def test_the_committed_report_is_complete_and_of_the_results():
     for name, page in report.pages(text).items():
         assert page == (RESULTS.parent / name).read_text(encoding="utf-8"), name
     page = report.CREDIT.read_text(encoding="utf-8")
-    assert len(report.FILLED.findall(page)) == 12
+    assert 2 * len(report.FILLED.findall(page)) == page.count("<!--") > 0
     assert report.refreshed(page, results) == page
     assert len(report.pages(text)["REPORT.md"].split()) <= 2000
     for lacking in ("{{", "Not run", "(not run)", "Not complete"):

@@ -104,12 +104,9 @@ def paired_interval(first: pd.Series, second: pd.Series, test_to_train: float = 
 def holm(p_values: Mapping[Any, float]) -> dict[Any, float]:
     """Holm's adjusted p-values of a family of tests; a NaN is no member of it (Holm 1979)."""
     found = {name: value for name, value in p_values.items() if not math.isnan(value)}
-    if not found:
-        return dict(p_values)
-    from statsmodels.stats.multitest import multipletests
-
-    adjusted = multipletests(list(found.values()), method="holm")[1].tolist()
-    return {**p_values, **dict(zip(found, adjusted, strict=True))}
+    order = sorted(found, key=found.__getitem__)
+    raw = [left * found[name] for left, name in zip(range(len(order), 0, -1), order, strict=True)]
+    return {**p_values, **dict(zip(order, np.minimum(np.maximum.accumulate(raw), 1.0), strict=True))}
 
 
 def meet(first: Interval, second: Interval) -> bool | None:

@@ -7,7 +7,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import arviz as az
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +14,9 @@ import torch
 from torch import Tensor
 
 from pyro_gcm import GCM, IGCM, fit, to_arviz
+from pyro_gcm._utils.process_state import imported_arviz
 
+az = imported_arviz()
 QUIET: dict[str, Any] = {"num_samples": 40, "progress": False}
 GROUPS = {
     *("posterior", "posterior_predictive", "prior", "prior_predictive", "log_likelihood"),

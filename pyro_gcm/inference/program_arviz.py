@@ -15,7 +15,7 @@ from pyro.infer import MCMC
 from torch import Tensor
 
 from pyro_gcm._utils.options import flag, seed_of
-from pyro_gcm._utils.process_state import Randomness
+from pyro_gcm._utils.process_state import Randomness, imported_arviz
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import kind, positive_int
 from pyro_gcm.inference.reading import Program
@@ -167,9 +167,9 @@ def dataset(values: Mapping[str, tuple[Tensor, tuple[str, ...]]], coords: Coordi
 
 def container(groups: dict[str, Any]) -> Any:
     """The structure of the ArviZ that is installed."""
-    import arviz
     import xarray
 
+    arviz = imported_arviz()
     if arviz.__version__.startswith("0."):
         return arviz.InferenceData(**groups)
     return xarray.DataTree.from_dict(groups)

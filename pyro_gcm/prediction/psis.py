@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from importlib import import_module
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.process_state import exclusively
+from pyro_gcm._utils.process_state import imported_arviz
 from pyro_gcm._utils.validation import ArrayLike, as_tensor
 
 #: Fewer have less than six draws in the tail, and ArviZ 1.x fits nothing to five.
@@ -106,9 +105,7 @@ def _fitted_shapes(log_weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float
         # Takes log-likelihoods, which the log-ratios of leave-one-out are the negatives of.
         log_weights = -log_weights
     except ModuleNotFoundError:
-        with exclusively(), warnings.catch_warnings():  # it announces 1.x once a day
-            warnings.simplefilter("ignore", FutureWarning)
-            statistics = import_module("arviz")  # 0.23
+        statistics = imported_arviz()  # 0.23
     with np.errstate(all="ignore"):
         _, shapes = statistics.psislw(log_weights)
     return np.asarray(shapes, dtype=np.float64)

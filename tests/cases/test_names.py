@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import arviz as az
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -19,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from pyro_gcm import GCM, plots, to_arviz
+from pyro_gcm._utils.process_state import imported_arviz
 from pyro_gcm.audit import audit_monotonicity
 from pyro_gcm.cli import main
 from pyro_gcm.data import SurvivalTimes
@@ -230,7 +230,7 @@ def test_the_index_of_any_table_goes_into_a_file(kind: str, tmp_path: Path) -> N
     found = to_arviz(made, x, [[0.1]] * 3, [1.0, 0.0, 1.0], r_names=[("r", 1)], **options)
     assert list(found["posterior"]["datum"].values) == wanted
     found.to_netcdf(str(tmp_path / "draws.nc"))
-    again = az.from_netcdf(str(tmp_path / "draws.nc"))
+    again = imported_arviz().from_netcdf(str(tmp_path / "draws.nc"))
     assert list(again["posterior"]["datum"].values) == wanted
     assert again["constant_data"]["covariate"].values.tolist() == ["$a$"]
     assert again["constant_data"]["revenue"].values.tolist() == ["('r', 1)"]

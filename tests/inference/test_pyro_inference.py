@@ -7,7 +7,6 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-import arviz
 import pyro
 import pyro.distributions as dist
 import pyro.poutine as poutine
@@ -30,6 +29,7 @@ from training_cases import Rows
 from training_runs import weights
 
 from pyro_gcm import GCM, IGCM, fit
+from pyro_gcm._utils.process_state import imported_arviz
 from pyro_gcm.inference import ImportanceWeightedELBO, conditional, program_to_arviz, uncollapse
 
 
@@ -230,7 +230,7 @@ def test_chains_of_nuts() -> None:
     assert set(found["observed_data"]) == {"y"}
     diverging = found["sample_stats"]["diverging"].values
     assert diverging.sum() == len(mcmc.diagnostics()["divergences"]["chain 0"])
-    assert "mean" in arviz.summary(found, var_names=["mean"]).index
+    assert "mean" in imported_arviz().summary(found, var_names=["mean"]).index
 
 
 def test_draws_of_a_guide_and_of_predictive() -> None:

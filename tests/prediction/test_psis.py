@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -118,3 +121,12 @@ def test_what_is_no_weight_is_refused(function: object, log_weights: Tensor, mes
     assert math.isfinite(pareto_k(few).item())
     with pytest.raises(ValueError, match="at least 30 draws a datum for a Pareto fit, got 29"):
         pareto_k(few[:29])
+
+
+# In a container without a home, or where another process writes it at the moment.
+def test_weights_are_judged_where_arviz_cannot_note_that_it_was_imported() -> None:
+    program = "import os, torch; from pyro_gcm.prediction.psis import pareto_k; "
+    program += "print(*pareto_k(torch.zeros(40, 1)).shape, os.environ['XDG_CACHE_HOME'])"
+    environment = os.environ | {"XDG_CACHE_HOME": os.devnull}
+    run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True)
+    assert run.stdout.decode().split() == ["1", os.devnull], run.stderr.decode()

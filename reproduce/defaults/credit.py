@@ -2,20 +2,22 @@
 
 Every method has its defaults, the directions of the table by name and the same random splits: up to
 10,000 rows to learn from, a quarter as many to test on. The price of monotonicity is the score of
-the same model without constraints less that with them, on the same split.
+the same model without constraints less that with them, on the same split; beside it stands its
+interval by a paired bootstrap of the test rows.
 """
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+from scipy import stats
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
-from reproduce.data.credit_tables import TABLES, TITLES, Split, split
+from reproduce.data.credit_tables import TABLES, TITLES, Array, Split, split
 from reproduce.methods.credit import METHODS, Predict, Train, lacking, version_of
 from reproduce.rendering.credit_scores import MODES, report
 from reproduce.runs import Fit, Scores
@@ -24,30 +26,42 @@ from reproduce.study import Study, each
 
 #: Rows of a split at most, and of --quick.
 ROWS, QUICK_ROWS = 12_500, 500
-#: A method of minutes a fit -> the splits that it gets.
-SLOW = {"EBM": 2}
+#: Resamples of the test rows.
+RESAMPLES = 1_000
+#: Functions (y, probability).
+_SCORES: dict[str, Callable[[Array, Array], float]] = {
+    "AUC": roc_auc_score,
+    "log loss": log_loss,
+    "Brier score": brier_score_loss,
+    "calibration error": lambda y, probability: expected_calibration_error(probability, y),
+}
 
 
 def cells(fit: Fit) -> Iterable[Fit]:
     """A fit with the directions, and one without."""
-    if int(fit.split) >= SLOW.get(fit.method, fit.seed + 1):
-        return []
     modes = MODES if METHODS[fit.method].free else MODES[:1]
     return [replace(fit, variant=mode) for mode in modes]
 
 
-def run(fit: Fit, device: str = "cpu") -> Scores:
-    """Scores of one method on one split; none where its package lacks."""
-    if lacking(fit.method):
-        return {"seconds": 0.0, "epochs": 0}
-    rows, train = prepared(fit)
-    start = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        predict = train(rows.X, rows.y)
-        spent = time.process_time() - start
-        found = scored(predict, rows)
-    return {**found, "seconds of a fit": spent, "seconds": spent, "epochs": 0}
+def run(fits: list[Fit], device: str = "cpu") -> list[Scores]:
+    """Scores of one method on one split, in each mode; none where its package lacks."""
+    if lacking(fits[0].method):
+        return [{"seconds": 0.0, "epochs": 0} for _ in fits]
+    clock = METHODS[fits[0].method].clock
+    found, predicted = list[Scores](), dict[str, Array]()
+    for fit in fits:
+        rows, train = prepared(fit)
+        start = clock()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            predict = train(rows.X, rows.y)
+            spent = clock() - start
+            predicted[fit.variant] = probability = tested(predict, rows)
+        times = {"seconds of a fit": spent, "seconds": spent, "epochs": 0}
+        found.append({**scored(probability, rows), **times})
+    if len(predicted) == len(MODES):
+        found[-1] |= price_bounds(rows.y_test, *map(predicted.__getitem__, MODES), seed=fit.seed)
+    return found
 
 
 def prepared(fit: Fit) -> tuple[Split, Train]:
@@ -57,15 +71,33 @@ def prepared(fit: Fit) -> tuple[Split, Train]:
     return split(fit.dataset, fit.seed, fit.options.get("rows", ROWS)), train
 
 
-def scored(predict: Predict, rows: Split) -> Scores:
-    """The scores of a prediction on the test rows of a split."""
-    probability = predict(rows.X_test).astype("float64").clip(0.0, 1.0)
-    return {
-        "AUC": roc_auc_score(rows.y_test, probability),
-        "log loss": log_loss(rows.y_test, probability),
-        "Brier score": brier_score_loss(rows.y_test, probability),
-        "calibration error": expected_calibration_error(probability, rows.y_test),
-    }
+def tested(predict: Predict, rows: Split) -> Array:
+    """Probabilities of the test rows of a split."""
+    return predict(rows.X_test).astype("float64").clip(0.0, 1.0)
+
+
+def scored(probability: Array, rows: Split) -> Scores:
+    """The scores of probabilities of the test rows of a split."""
+    return {name: score(rows.y_test, probability) for name, score in _SCORES.items()}
+
+
+def price_bounds(y: Array, with_: Array, free: Array, *, seed: int) -> Scores:
+    """Ends of 95 % intervals of the prices in all scores, by resampling test rows in pairs.
+
+    :param with_: probabilities with directions, and `free` those without, [B].
+    """
+    found: Scores = {}
+    for name, score in _SCORES.items():
+        sign = 1.0 if name == "AUC" else -1.0
+        ends = stats.bootstrap(
+            (y, with_, free),
+            lambda y, with_, free: sign * (score(y, free) - score(y, with_)),  # noqa: B023
+            **{"paired": True, "vectorized": False, "method": "percentile"},
+            n_resamples=RESAMPLES,
+            random_state=np.random.default_rng(seed),
+        ).confidence_interval
+        found |= {f"{name}, price from": ends.low, f"{name}, price to": ends.high}
+    return found
 
 
 STUDY = Study(
@@ -75,4 +107,5 @@ STUDY = Study(
     settings=version_of,
     quick={"rows": QUICK_ROWS},
     jobs=1,
+    together=lambda fit: (fit.dataset, fit.split, fit.method),
 )

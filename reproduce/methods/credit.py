@@ -8,9 +8,11 @@ function.
 
 from __future__ import annotations
 
+import shutil
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
@@ -137,6 +139,45 @@ def _ebm(X: pd.DataFrame, y: Array, directions: Directions, seed: int, **options
         monotone_constraints=signs, n_jobs=1, random_state=seed, **options
     )
     return _probability(model.fit(_as_text(X, "missing"), y), lambda X: _as_text(X, "missing"))
+
+
+@cache
+def _h2o_server() -> None:
+    """A server of this process, which ends with it."""
+    import h2o
+    from h2o.backend import H2OLocalServer
+
+    h2o.connect(server=H2OLocalServer.start(nthreads=1, verbose=False), verbose=False)
+    h2o.no_progress()
+
+
+def _h2o(X: pd.DataFrame, y: Array, directions: Directions, seed: int, **options: Any) -> Predict:
+    """Gradient boosting of H2O, whose server reads tables as text, of every digit."""
+    import h2o
+    from h2o.estimators import H2OGradientBoostingEstimator
+
+    _h2o_server()
+    types = {str(name): "enum" if str(name) in _categories(X) else "numeric" for name in X}
+
+    def read(X: pd.DataFrame, types: dict[str, str] = types) -> Any:
+        numbers = X.select_dtypes("number")
+        return h2o.H2OFrame(X.assign(**numbers.astype("float64")), column_types=types)
+
+    label = "event"
+    rows = read(X.assign(**{label: y}).astype({label: "category"}), {**types, label: "enum"})
+    model = H2OGradientBoostingEstimator(
+        monotone_constraints=dict(directions) or None, seed=seed, **options
+    )
+    model.train(y=label, training_frame=rows)
+
+    def predict(X: pd.DataFrame) -> Array:
+        rows = read(X)
+        found = model.predict(rows)
+        _, *lines = found.as_data_frame(use_pandas=False)
+        h2o.remove([rows, found])
+        return np.array([line[-1] for line in lines], dtype=np.float64)
+
+    return predict
 
 
 def _perpetual(X: pd.DataFrame, y: Array, directions: Directions, seed: int) -> Predict:
@@ -273,11 +314,15 @@ class Rival:
     :param package: the module that it needs, and whose version decides what the defaults are.
     :param free: whether there is a fit without constraints beside it: not for other ways of
         constraining the same model.
+    :param program: that it needs beside the package.
+    :param clock: that a fit is timed by: not of this process where another one does the work.
     """
 
     fit: Train
     package: str = "pyro_gcm"
     free: bool = True
+    program: str | None = None
+    clock: Callable[[], float] = time.process_time
 
 
 METHODS: dict[str, Rival] = {
@@ -295,6 +340,7 @@ METHODS: dict[str, Rival] = {
     "YDF": Rival(_ydf, "ydf"),
     "EBM": Rival(_ebm, "interpret"),
     "EBM, no interactions": Rival(partial(_ebm, interactions=0), "interpret"),
+    "H2O": Rival(_h2o, "h2o", program="java", clock=time.perf_counter),
     "Perpetual": Rival(_perpetual, "perpetual"),
     "glum, scorecard": Rival(_glum, "glum"),
     "Logistic regression": Rival(_logistic, "sklearn"),
@@ -304,8 +350,11 @@ METHODS: dict[str, Rival] = {
 
 def lacking(method: str) -> bool:
     """Whether a method cannot run here, which is told."""
+    rival = METHODS[method]
     try:
-        import_module(METHODS[method].package)
+        import_module(rival.package)
+        if rival.program and not shutil.which(rival.program):
+            raise ImportError(f"there is no program '{rival.program}'")
     except ImportError as error:
         print(f"{method} is skipped: {error}; pip install pyro-gcm[boosting,rivals]")
         return True

@@ -17,7 +17,7 @@ from functools import partial
 from sklearn.metrics import log_loss
 
 from reproduce.data.credit_tables import TITLES
-from reproduce.defaults.credit import prepared, scored
+from reproduce.defaults.credit import prepared, scored, tested
 from reproduce.methods.credit import lacking, version_of
 from reproduce.methods.credit_spaces import SPACES
 from reproduce.rendering.credit_scores import MODES, report
@@ -61,7 +61,7 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
         begun = time.process_time()
         predict = train(rows.X, rows.y, **search.best(), **searched.fixed)
         spent = time.process_time() - begun
-        found = scored(predict, rows)
+        found = scored(tested(predict, rows), rows)
     return {
         **found,
         "seconds of a fit": spent,

@@ -128,6 +128,20 @@ def test_again_runs_what_is_there(toy, tmp_path, monkeypatch):
     assert after.loc[after["metric"] == "calibration error", "value"].eq(0.5).all()
 
 
+def test_the_interval_of_a_price_is_that_of_resampled_rows(toy):
+    rng = np.random.default_rng(0)
+    with_, free = rng.uniform(0.1, 0.9, (2, 200))
+    found = credit.price_bounds(toy.y_test, with_, free, seed=3)
+    loss = (with_ - toy.y_test) ** 2 - (free - toy.y_test) ** 2
+    half = 1.96 * loss.std() / 200**0.5
+    ends = [found[f"Brier score, price {end}"] for end in ("from", "to")]
+    assert ends == pytest.approx([loss.mean() - half, loss.mean() + half], abs=0.1 * half)
+    auc = roc_auc_score(toy.y_test, free) - roc_auc_score(toy.y_test, with_)
+    assert found["AUC, price from"] < auc < found["AUC, price to"]
+    same = credit.price_bounds(toy.y_test, free, free, seed=3)
+    assert not any(same.values())
+
+
 # The search.
 
 
@@ -203,9 +217,7 @@ def test_methods_stand_ahead_or_behind_where_the_paired_difference_says_so():
     assert "| XGBoost | 0.7000 | 0.7000 |" in lines
 
 
-def test_slow_methods_have_fewer_splits_and_every_kind_of_rows_a_search():
-    fit = Fit("credit", "compas", "default", "held-out", "2", 2, "EBM", "{}")
-    assert [*credit.cells(fit)] == []
+def test_every_kind_of_rows_has_a_search():
     search = Fit("credit_falls", "compas", "default", "held-out", "0", 0, "LightGBM", "{}")
     kinds = {cell.protocol for cell in credit_falls.cells(search)}
     assert kinds == {"held-out", "missing values", "invented"}  # COMPAS has no categories

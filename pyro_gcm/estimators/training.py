@@ -133,7 +133,7 @@ def gcm_plan(
         sizes = {"alternatives": 1, "costs": 1, **sizes}
     if not isinstance(options.prior, str) or options.prior != "members":
         sizes |= {"prior": options.prior, "p0": p0}
-        return _plain(GCM, response, rows, training, sizes, stops)
+        return _plain(options, GCM, response, rows, training, sizes, stops)
     count, x_dim, r_dim = rows.shape
     if options.dropout is not None:
         training["dropout"] = options.dropout
@@ -163,10 +163,11 @@ def gcm_plan(
 
 def igcm_plan(options: Any, response: str | Response, rows: TrainingRows) -> TrainingPlan:
     """An IGCM, as the options of an estimator have it; see `gcm_plan`."""
-    return _plain(IGCM, response, rows, *_asked(options))
+    return _plain(options, IGCM, response, rows, *_asked(options))
 
 
 def _plain(
+    options: Any,
     make: Callable[..., GCM | IGCM],
     response: str | Response,
     rows: TrainingRows,
@@ -188,7 +189,8 @@ def _plain(
     def of_training(model: OrderEventModel) -> dict[str, Any]:
         return {**model.training_defaults(count)._asdict(), **own}
 
-    return TrainingPlan(build, of_training)
+    again = getattr(options, "n_iter_", None) if searches else None  # as many as were found
+    return TrainingPlan(build, of_training, again)
 
 
 def _asked(options: Any) -> tuple[dict[str, Any], dict[str, Any], bool | str]:

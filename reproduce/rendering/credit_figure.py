@@ -15,7 +15,8 @@ import pandas as pd
 from pyro_gcm._utils.writing import write_figure
 from reproduce.data.credit_tables import TITLES
 from reproduce.methods.credit import METHODS
-from reproduce.rendering.credit_scores import MODES, prices
+from reproduce.rendering.credit_prices import prices
+from reproduce.rendering.credit_scores import MODES
 
 #: Okabe and Ito's colours, one a table, and markers.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")

@@ -20,7 +20,8 @@ from reproduce.data.credit_tables import TITLES
 from reproduce.defaults.credit import prepared, scored, tested
 from reproduce.methods.credit import lacking, version_of
 from reproduce.methods.credit_spaces import SPACES
-from reproduce.rendering.credit_scores import MODES, report
+from reproduce.rendering.credit_prices import report
+from reproduce.rendering.credit_scores import MODES
 from reproduce.runs import Fit, Scores
 from reproduce.searching.optuna_search import OptunaSearch
 from reproduce.searching.tuning import VALIDATION_LOSS

@@ -15,7 +15,8 @@ from reproduce.defaults import credit
 from reproduce.methods.credit import METHODS, Rival
 from reproduce.methods.credit_spaces import SPACES
 from reproduce.rendering.credit_figure import falls_a_million
-from reproduce.rendering.credit_scores import SCORES, by_table, price, prices, standing
+from reproduce.rendering.credit_prices import price, prices, resampled, told_on_every_split
+from reproduce.rendering.credit_scores import SCORES, by_table, standing
 from reproduce.runs import Fit, as_json, read_results
 from reproduce.searching import credit_search
 
@@ -198,6 +199,20 @@ def test_the_price_is_what_the_free_model_is_better_by():
     assert [of[score].mean for score in SCORES] == pytest.approx([0.02, 0.01, 0.01, 0.01])
     assert share == pytest.approx(0.02 / 0.625)
     assert "| LightGBM | 0.0200 ± 0.0000* | 0.0100 ± 0.0000* |" in price(both, "heloc")
+
+
+def test_intervals_of_resampled_rows_are_summed_up_over_splits():
+    of = {(m, f"{score}, price {end}"): [value, value + 0.1 * (score == "log loss")]
+          for score in SCORES
+          for m, low in (("LightGBM", -0.04), ("XGBoost", 0.02))
+          for end, value in (("from", low), ("to", low + 0.03))}  # fmt: skip
+    rows = table(of, dataset="heloc", variant="free", settings="{}")
+    of_lightgbm, of_xgboost = resampled(rows, "heloc").splitlines()[2:]
+    assert of_lightgbm.startswith(
+        "| LightGBM | -0.0400 to -0.0100 (below on 2) | 0.0100 to 0.0400 (above on 1, below on 1) |"
+    )
+    assert of_xgboost.startswith("| XGBoost | 0.0200 to 0.0500 (above on 2) |")
+    assert told_on_every_split(rows) == "LightGBM (HELOC, below); XGBoost (HELOC, above)"
 
 
 def test_methods_stand_ahead_or_behind_where_the_paired_difference_says_so():

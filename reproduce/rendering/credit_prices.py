@@ -152,7 +152,15 @@ def significant_prices(table: pd.DataFrame) -> str:
 
 def range_of_prices(table: pd.DataFrame) -> str:
     """The smallest and the largest price, as shares of the AUC, of members and of boosting."""
-    boosters = ("LightGBM", "XGBoost", "CatBoost", "HistGradientBoosting")
+    boosters = (
+        "LightGBM",
+        "XGBoost",
+        "CatBoost",
+        "HistGradientBoosting",
+        "YDF",
+        "H2O",
+        "Perpetual",
+    )
     told = []
     for title, methods in (("`GCMClassifier`", (REFERENCE,)), ("boosting", boosters)):
         shares = [

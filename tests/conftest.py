@@ -39,6 +39,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     command line (``file::test``), runs all. Those beyond the part run without coverage, which takes
     a third of their time.
     """
+    for item in items:
+        if item.nodeid.startswith("tests/reproduce/"):  # coverage is of pyro_gcm, and takes time
+            item.add_marker("no_cover")
     if any("::" in arg for arg in config.args):
         return
     cases: dict[str, list[pytest.Item]] = defaultdict(list)

@@ -1,8 +1,9 @@
 """Where the settings of the rivals of credit scoring are looked for.
 
 A space is a function (trial, n, d) as in `reproduce.methods.spaces`, whose settings are options of
-the method's function in `reproduce.methods.credit`. The number of trees is searched with the rest:
-no rows are set aside to stop early on.
+the method's function in `reproduce.methods.credit`. LightGBM, XGBoost, CatBoost and
+HistGradientBoosting have their number of trees searched with the rest and set no rows aside to stop
+early on; YDF and EBM do, as by default.
 """
 
 from __future__ import annotations

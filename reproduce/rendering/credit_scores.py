@@ -63,7 +63,7 @@ def standing(table: pd.DataFrame, metric: str, side: str) -> str:
 
 
 def standings(table: pd.DataFrame) -> str:
-    """What `standing` says of every score; GCMClassifier is level with methods it does not name."""
+    """What `standing` says of every score; others are not significantly apart."""
     rows = [[m, *(standing(table, m, side) for side in ("ahead", "behind"))] for m in SCORES]
     return markdown(["Score", f"{REFERENCE} is ahead of", "behind"], rows)
 

@@ -106,10 +106,8 @@ def holm(p_values: Mapping[Any, float]) -> dict[Any, float]:
     found = {name: value for name, value in p_values.items() if not math.isnan(value)}
     order = sorted(found, key=found.__getitem__)
     raw = [left * found[name] for left, name in zip(range(len(order), 0, -1), order, strict=True)]
-    return {
-        **p_values,
-        **dict(zip(order, np.minimum(np.maximum.accumulate(raw), 1.0), strict=True)),
-    }
+    adjusted = np.maximum.accumulate(raw).clip(max=1.0)
+    return {**p_values, **dict(zip(order, adjusted, strict=True))}
 
 
 def meet(first: Interval, second: Interval) -> bool | None:

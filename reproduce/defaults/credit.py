@@ -14,13 +14,14 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from reproduce.data.credit_tables import TABLES, TITLES, Array, Split, split
 from reproduce.methods.credit import METHODS, Predict, Train, lacking, version_of
 from reproduce.rendering.credit_prices import report
-from reproduce.rendering.credit_scores import MODES
+from reproduce.rendering.credit_scores import MODES, RESAMPLED
 from reproduce.runs import Fit, Scores
 from reproduce.scores import expected_calibration_error
 from reproduce.study import Study, each
@@ -57,9 +58,9 @@ def run(fits: list[Fit], device: str = "cpu") -> list[Scores]:
             warnings.simplefilter("ignore")
             predict = train(rows.X, rows.y)
             spent = clock() - start
-            predicted[fit.variant] = probability = tested(predict, rows)
+            predicted[fit.variant] = probability = tested(predict, rows.X_test)
         times = {"seconds of a fit": spent, "seconds": spent, "epochs": 0}
-        found.append({**scored(probability, rows), **times})
+        found.append({**scored(rows.y_test, probability), **times})
     if len(predicted) == len(MODES):
         found[-1] |= price_bounds(rows.y_test, *map(predicted.__getitem__, MODES), seed=fit.seed)
     return found
@@ -72,33 +73,41 @@ def prepared(fit: Fit) -> tuple[Split, Train]:
     return split(fit.dataset, fit.seed, fit.options.get("rows", ROWS)), train
 
 
-def tested(predict: Predict, rows: Split) -> Array:
-    """Probabilities of the test rows of a split."""
-    return predict(rows.X_test).astype("float64").clip(0.0, 1.0)
+def tested(predict: Predict, X: pd.DataFrame) -> Array:
+    """Probabilities of rows, in float64."""
+    return predict(X).astype("float64").clip(0.0, 1.0)
 
 
-def scored(probability: Array, rows: Split) -> Scores:
-    """The scores of probabilities of the test rows of a split."""
-    return {name: score(rows.y_test, probability) for name, score in _SCORES.items()}
+def scored(y: Array, probability: Array) -> Scores:
+    """Every score of probabilities, [B]."""
+    return {name: score(y, probability) for name, score in _SCORES.items()}
 
 
 def price_bounds(y: Array, with_: Array, free: Array, *, seed: int) -> Scores:
-    """Ends of 95 % intervals of the prices in all scores, by resampling test rows in pairs.
+    """Ends of 95 % intervals of the prices, by resampling test rows in pairs.
+
+    The calibration error has none: resampled rows have a larger one, so that its are shifted.
 
     :param with_: probabilities with directions, and `free` those without, [B].
     """
     found: Scores = {}
-    for name, score in _SCORES.items():
-        sign = 1.0 if name == "AUC" else -1.0
+    for name in RESAMPLED:
+        gap = partial(_price, _SCORES[name], 1.0 if name == "AUC" else -1.0)
         ends = stats.bootstrap(
             (y, with_, free),
-            lambda y, with_, free: sign * (score(y, free) - score(y, with_)),  # noqa: B023
+            gap,
             **{"paired": True, "vectorized": False, "method": "percentile"},
             n_resamples=RESAMPLES,
             random_state=np.random.default_rng(seed),
         ).confidence_interval
         found |= {f"{name}, price from": ends.low, f"{name}, price to": ends.high}
     return found
+
+
+def _price(
+    score: Callable[[Array, Array], float], sign: float, y: Array, with_: Array, free: Array
+) -> float:
+    return sign * (score(y, free) - score(y, with_))
 
 
 STUDY = Study(

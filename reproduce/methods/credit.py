@@ -151,6 +151,12 @@ def _h2o_server() -> None:
     h2o.no_progress()
 
 
+def _h2o_clock() -> float:
+    """The time once the server is there, whose start is no part of a fit."""
+    _h2o_server()
+    return time.perf_counter()
+
+
 def _h2o(X: pd.DataFrame, y: Array, directions: Directions, seed: int, **options: Any) -> Predict:
     """Gradient boosting of H2O, whose server reads tables as text, of every digit."""
     import h2o
@@ -169,6 +175,7 @@ def _h2o(X: pd.DataFrame, y: Array, directions: Directions, seed: int, **options
         monotone_constraints=dict(directions) or None, seed=seed, **options
     )
     model.train(y=label, training_frame=rows)
+    h2o.remove(rows)
 
     def predict(X: pd.DataFrame) -> Array:
         rows = read(X)
@@ -199,8 +206,8 @@ def _glum(
 ) -> Predict:
     """A scorecard: bins of every number, in the order of its direction by glum's constraints.
 
-    The bins have equal numbers of training rows. A missing value is a term of its own. A small
-    ridge makes the solution unique.
+    The bins have equal numbers of training rows. A missing value is a term of its own, and a level
+    of no training row has none. A small ridge makes the solution unique.
     """
     from glum import GeneralizedLinearRegressor
 
@@ -212,11 +219,12 @@ def _glum(
     filled = {
         n: np.unique(np.searchsorted(e, X[n].dropna(), side="right")) for n, e in edges.items()
     }
-    levels = {name: sorted(X[name].dropna().unique()) for name in _categories(X)}
+    categories = _as_text(X, "missing")[_categories(X)]
+    levels = {str(name): sorted(column.unique()) for name, column in categories.items()}
     names = {str(name): f"c{at}" for at, name in enumerate(X)}
 
     def read(X: pd.DataFrame) -> pd.DataFrame:
-        made: dict[str, Any] = {}
+        made, text = dict[str, Any](), _as_text(X, "missing")
         for name, column in names.items():
             if name in edges:
                 at = np.searchsorted(edges[name], X[name].fillna(-np.inf), side="right")
@@ -224,11 +232,7 @@ def _glum(
                 made[column] = pd.Categorical(at.clip(0), categories=range(len(filled[name])))
                 made[f"{column}_missing"] = X[name].isna().astype(float)
             else:
-                text = X[name].astype(object)
-                text = text.where(text.isin(levels[name]), "of no training row")
-                made[column] = pd.Categorical(
-                    text, categories=[*levels[name], "of no training row"]
-                )
+                made[column] = pd.Categorical(text[name], categories=levels[name])
         return pd.DataFrame(made)
 
     table = read(X)
@@ -243,6 +247,7 @@ def _glum(
         alpha=alpha,
         formula=" + ".join(map(str, used)),
         monotonic_constraints=rules or None,
+        cat_missing_method="zero",
     )
     model.fit(table, y)
     return lambda X: np.asarray(model.predict(read(X)), dtype=np.float64)
@@ -333,14 +338,13 @@ METHODS: dict[str, Rival] = {
     "LightGBM, advanced": Rival(partial(_lightgbm, "advanced"), "lightgbm", free=False),
     "XGBoost": Rival(_xgboost, "xgboost"),
     "CatBoost": Rival(_catboost, "catboost"),
-    "CatBoost, no combinations": Rival(  # of categories, which can break a direction
-        partial(_catboost, max_ctr_complexity=1), "catboost", free=False
-    ),
+    # Of categories, which can break a direction.
+    "CatBoost, no combinations": Rival(partial(_catboost, max_ctr_complexity=1), "catboost"),
     "HistGradientBoosting": Rival(_hist, "sklearn"),
     "YDF": Rival(_ydf, "ydf"),
     "EBM": Rival(_ebm, "interpret"),
     "EBM, no interactions": Rival(partial(_ebm, interactions=0), "interpret"),
-    "H2O": Rival(_h2o, "h2o", program="java", clock=time.perf_counter),
+    "H2O": Rival(_h2o, "h2o", program="java", clock=_h2o_clock),
     "Perpetual": Rival(_perpetual, "perpetual"),
     "glum, scorecard": Rival(_glum, "glum"),
     "Logistic regression": Rival(_logistic, "sklearn"),
@@ -353,12 +357,14 @@ def lacking(method: str) -> bool:
     rival = METHODS[method]
     try:
         import_module(rival.package)
-        if rival.program and not shutil.which(rival.program):
-            raise ImportError(f"there is no program '{rival.program}'")
     except ImportError as error:
-        print(f"{method} is skipped: {error}; pip install pyro-gcm[boosting,rivals]")
-        return True
-    return False
+        reason = f"{error}; pip install pyro-gcm[boosting,rivals]"
+    else:
+        if rival.program is None or shutil.which(rival.program):
+            return False
+        reason = f"it needs the program {rival.program}"
+    print(f"{method} is skipped: {reason}")
+    return True
 
 
 def version_of(method: str) -> Settings:

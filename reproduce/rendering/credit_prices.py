@@ -10,7 +10,7 @@ import pandas as pd
 from reproduce.data.credit_tables import TITLES
 from reproduce.intervals import LEVEL, TEST_TO_TRAIN, Interval, holm, paired_interval
 from reproduce.methods.credit import METHODS
-from reproduce.rendering.credit_scores import MODES, REFERENCE, SCORES, scores, values_of
+from reproduce.rendering.credit_scores import MODES, REFERENCE, RESAMPLED, SCORES, scores, values_of
 from reproduce.rendering.markdown import grid, markdown, shown
 
 
@@ -79,18 +79,18 @@ def ends(table: pd.DataFrame, name: str, metric: str) -> dict[str, Ends]:
 
 def resampled(table: pd.DataFrame, name: str) -> str:
     """Mean ends of these intervals, and on how many splits they lie above or below 0."""
-    of = {metric: ends(table, name, metric) for metric in SCORES}
+    of = {metric: ends(table, name, metric) for metric in RESAMPLED}
     lines = []
     for method in of["AUC"]:
         cells = []
-        for metric in SCORES:
+        for metric in RESAMPLED:
             low, high = of[metric][method]
             sides = {"above": (low > 0.0).sum(), "below": (high < 0.0).sum()}
             told = ", ".join(f"{side} on {count}" for side, count in sides.items() if count)
             span = f"{low.mean():.4f} to {high.mean():.4f}"
             cells.append(f"{span} ({told})" if told else span)
         lines.append([method, *cells])
-    return markdown(["Method", *SCORES], lines)
+    return markdown(["Method", *RESAMPLED], lines)
 
 
 def told_on_every_split(table: pd.DataFrame) -> str:
@@ -103,7 +103,7 @@ def told_on_every_split(table: pd.DataFrame) -> str:
     return "; ".join(told) or "none"
 
 
-def against_boosting(table: pd.DataFrame) -> str:
+def against_others(table: pd.DataFrame) -> str:
     """The price of members less that of each method, in AUC, on every table."""
     columns = {n: t for n, t in TITLES.items() if n in set(table["dataset"])}
     gaps: dict[tuple[str, str], Interval] = {}
@@ -124,16 +124,12 @@ def against_boosting(table: pd.DataFrame) -> str:
 
 def page(table: pd.DataFrame, name: str) -> str:
     """One table for a reader of the documentation: `scores`, and the price in AUC, by method."""
-    header, rule, *lines = scores(table, name).splitlines()
-    of_method = {line.split(" | ")[0]: line for line in price(table, name).splitlines()[2:]}
-    priced = []
-    for line in [header, rule, *lines]:
-        method = line.split(" | ")[0]
-        cell = of_method[method].split(" | ")[1] if method in of_method else "–"
-        head = {header: "price", rule: "---:"}.get(line, cell)
-        first, _, rest = line.partition(" | ")
-        auc, _, rest = rest.partition(" | ")
-        priced.append(f"{first} | {auc} | {head} | {rest}")
+    cells = dict(line.split(" | ")[:2] for line in price(table, name).splitlines()[2:])
+    heads, priced = ["price", "---:"], []
+    for line in scores(table, name).splitlines():
+        method, auc, rest = line.split(" | ", 2)
+        cell = heads.pop(0) if heads else cells.get(method, "–")
+        priced.append(f"{method} | {auc} | {cell} | {rest}")
     return "\n".join(priced)
 
 

@@ -23,6 +23,8 @@ from reproduce.rendering.markdown import grid, markdown
 REFERENCE = "GCMClassifier"
 SCORES = ("AUC", "log loss", "Brier score", "calibration error")
 METRICS = (*SCORES, "seconds of a fit")
+#: Scores whose prices have intervals by resampled test rows.
+RESAMPLED = SCORES[:3]
 #: With directions, and without.
 MODES = ("constrained", "free")
 
@@ -96,7 +98,7 @@ def scores(table: pd.DataFrame, name: str) -> str:
     marks: dict[tuple[str, str], str] = {}
     lower: dict[str, bool] = {}
     for metric in METRICS:
-        values = values_of(table, name, "constrained", metric)
+        values = values_of(table, name, MODES[0], metric)
         means |= {(m, metric): _mean(v) for m, v in values.items()}
         if metric not in SCORES or REFERENCE not in values:
             continue

@@ -56,13 +56,13 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
         for _ in range(fit.options.get("trials", TRIALS)):
             settings = {**search.ask(), **searched.fixed, **searched.of_trials}
             predict = train(rows.X[grow], rows.y[grow], **settings)
-            judged = predict(rows.X[judge]).astype("float64").clip(0.0, 1.0)
+            judged = tested(predict, rows.X[judge])
             losses.append(float(log_loss(rows.y[judge], judged)))
             search.tell(losses[-1])
         begun = time.process_time()
         predict = train(rows.X, rows.y, **search.best(), **searched.fixed)
         spent = time.process_time() - begun
-        found = scored(tested(predict, rows), rows)
+        found = scored(rows.y_test, tested(predict, rows.X_test))
     return {
         **found,
         "seconds of a fit": spent,

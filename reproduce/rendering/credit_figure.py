@@ -21,23 +21,21 @@ from reproduce.rendering.credit_scores import MODES
 #: Okabe and Ito's colours, one a table, and markers.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 _LOOKS = dict(zip(TITLES, zip(_COLOURS, "os^D", strict=True), strict=True))
-_MILLION = 1_000_000
 
 
-def falls_a_million(table: pd.DataFrame) -> pd.Series:
-    """Falls of each method with directions in a million pairs, over all searches and tables."""
-    rows = table[(table["variant"] == MODES[0]) & table["metric"].isin(["falls", "pairs"])]
-    counts = rows.pivot_table("value", "method", "metric", aggfunc="sum")
-    return _MILLION * counts["falls"] / counts["pairs"]
+def largest_falls(table: pd.DataFrame) -> pd.Series:
+    """The largest fall of each method with directions, in points of 100, over all searches."""
+    rows = table[(table["variant"] == MODES[0]) & (table["metric"] == "largest drop")]
+    return 100 * rows.groupby("method")["value"].max()
 
 
 def draw_credit(scores: pd.DataFrame, falls: pd.DataFrame, path: Path) -> None:
-    """A line a method: its prices on the tables at the left, its falls at the right.
+    """A line a method: its prices on the tables at the left, its largest fall at the right.
 
     It is as wide as a telephone, so that it can be read there.
     """
     of_table = {name: prices(scores, name) for name in TITLES if name in set(scores["dataset"])}
-    fell = falls_a_million(falls)
+    fell = largest_falls(falls)
     methods = [m for m in METHODS if m in set(scores["method"]) | set(fell.index)]
     options: Any = {"figsize": (4.2, 0.31 * len(methods) + 1.5), "layout": "constrained"}
     figure, (left, right) = plt.subplots(1, 2, sharey=True, width_ratios=(3, 2), **options)
@@ -49,16 +47,13 @@ def draw_credit(scores: pd.DataFrame, falls: pd.DataFrame, path: Path) -> None:
     left.axvline(0.0, color="0.5", linewidth=0.9, zorder=1)
     left.set_xlabel("points of AUC\nlost", fontsize=9)
     for y, method in enumerate(methods):
-        rate = float(fell.get(method, float("nan")))
-        if rate > 0:
-            right.barh(y, rate, left=1.0, height=0.6, color="#D55E00")
-        told = f"{rate:,.0f}" if rate >= 0 else "–"
-        right.text(1.25 * (rate if rate > 1 else 1.0), y, told, va="center", fontsize=9)
-    right.set_xscale("log")
-    right.set_xlim(1.0, max(1e3 * fell.max(), 1e3))
-    right.set_xlabel("falls in a\nmillion pairs", fontsize=9)
-    right.set_xticks([])
-    right.minorticks_off()
+        if method in fell:
+            right.barh(y, fell[method], height=0.6, color="#D55E00")
+            told = f" {fell[method]:.1f}" if fell[method] else " 0"
+            right.text(fell[method], y, told, va="center", fontsize=9)
+    right.set_xlim(0.0, max(1.4 * fell.max(), 1.0))
+    right.set_xlabel("largest fall,\npoints of risk", fontsize=9)
+    right.tick_params(axis="x", labelsize=9)
     left.set_yticks(range(len(methods)), methods, fontsize=9)
     left.set_ylim(len(methods) - 0.5, -0.5)
     left.tick_params(axis="x", labelsize=9)

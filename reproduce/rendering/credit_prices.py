@@ -139,7 +139,7 @@ def significant_prices(table: pd.DataFrame) -> str:
     for name, title in TITLES.items():
         found = prices(table, name)
         told += [
-            f"{method} ({title}, {100 * found[method].of['AUC'].mean:+.2f})"
+            f"{method} ({title}, {100 * found[method].of['AUC'].mean:+.2f} points)"
             for method, p in _adjusted(found, "AUC").items()
             if p < LEVEL
         ]

@@ -14,8 +14,17 @@ from reproduce.data.credit_tables import CreditTable, invented, split, with_gaps
 from reproduce.defaults import credit
 from reproduce.methods.credit import METHODS, Rival, lacking
 from reproduce.methods.credit_spaces import SPACES
-from reproduce.rendering.credit_figure import falls_a_million
-from reproduce.rendering.credit_prices import price, prices, resampled, told_on_every_split
+from reproduce.rendering.credit_figure import largest_falls
+from reproduce.rendering.credit_prices import (
+    against_others,
+    page,
+    price,
+    prices,
+    range_of_prices,
+    resampled,
+    significant_prices,
+    told_on_every_split,
+)
 from reproduce.rendering.credit_scores import SCORES, by_table, standing
 from reproduce.runs import Fit, as_json, read_results
 from reproduce.searching import credit_search
@@ -202,6 +211,17 @@ def test_the_price_is_what_the_free_model_is_better_by():
     assert [of[score].mean for score in SCORES] == pytest.approx([0.02, 0.01, 0.01, 0.01])
     assert share == pytest.approx(0.02 / 0.625)
     assert "| LightGBM | 0.0200 ± 0.0000* | 0.0100 ± 0.0000* |" in price(both, "heloc")
+    ours = both.assign(method="GCMClassifier", value=0.7)
+    both = pd.concat([both, ours])
+    assert significant_prices(both) == "LightGBM (HELOC, +2.00 points)"
+    told = "+0.00 to +0.00 % for `GCMClassifier` and +3.20 to +3.20 % for boosting"
+    assert range_of_prices(both) == told
+    assert "| LightGBM | -0.0200 ± 0.0000* |" in against_others(both)
+    assert page(both, "heloc").splitlines()[:3] == [
+        "| Method | AUC | price | log loss | Brier score | calibration error |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        "| GCMClassifier | **0.7000** | 0.0000 ± 0.0000 | 0.7000 | 0.7000 | 0.7000 |",
+    ]
 
 
 def test_intervals_of_resampled_rows_are_summed_up_over_splits():
@@ -271,7 +291,7 @@ def test_the_board_finds_falls_of_a_model_that_falls_and_none_of_one_that_does_n
     assert credit_falls.named(rows, "never") == "XGBoost"
     assert credit_falls.named(rows, "fell") == "LightGBM"
     assert credit_falls.named(rows, "exact") == "none"
-    assert falls_a_million(rows)["LightGBM"] == pytest.approx(1e6 * found.violations / 300)
+    assert largest_falls(rows)["LightGBM"] == 100 * found.largest_drop
 
 
 def test_two_rows_are_made_simple_and_still_fall():

@@ -19,7 +19,7 @@ from reproduce.rendering import quoted, tables
 from reproduce.rendering.credit_figure import draw_credit
 from reproduce.rendering.figures import curve_groups, draw_changes, draw_curves, draw_held_out
 from reproduce.rendering.markdown import NOT_RUN, markdown, number
-from reproduce.rendering.result_files import CHANGES_OF, FILES, GROWING, SURVIVAL
+from reproduce.rendering.result_files import CHANGES_OF, CREDIT_FILES, FILES, GROWING, SURVIVAL
 from reproduce.rendering.stored_results import (
     NotRun,
     Results,
@@ -64,8 +64,8 @@ def draw(results: Results, folder: Path) -> None:
         draw_held_out(results["public_held-out"], folder / "held_out.png")
     if set(CHANGES_OF) & set(results):
         draw_changes(joined(results, CHANGES_OF), folder / "changes.png")
-    if {"credit", "credit_falls"} <= set(results):
-        draw_credit(results["credit"], results["credit_falls"], folder / "credit.png")
+    if _credit_figure(results):
+        draw_credit(joined(results, CREDIT_FILES), results["credit_falls"], folder / "credit.png")
     curves = results.get("quantile_curves", pd.DataFrame(columns=["method"]))
     for name, methods in curve_groups(list(curves["method"].unique())).items():
         draw_curves(curves[curves["method"].isin(methods)], folder / name)
@@ -213,8 +213,9 @@ def _figure(results: Results) -> str:
 
 
 def _credit_figure(results: Results) -> str:
-    there = {"credit", "credit_falls"} <= set(results)
-    return "![Points of AUC lost by directions, and falls](figures/credit.png)" if there else ""
+    if "credit_falls" in results and set(CREDIT_FILES) & set(results):
+        return "![Points of AUC lost by directions, and the largest falls](figures/credit.png)"
+    return ""
 
 
 def _changes_figure(results: Results) -> str:
@@ -272,6 +273,7 @@ JOINED: dict[str, Callable[[Results], pd.DataFrame | None]] = {
     "positive_maps": _positive,
     "finals": finals,
     "pooled": pooled,
+    "credit": lambda results: joined(results, CREDIT_FILES),
     "credit_searched": searched_credit,
     "many": many,
     "survival": lambda results: joined(results, SURVIVAL),

@@ -117,5 +117,6 @@ STUDY = Study(
     settings=version_of,
     quick={"rows": QUICK_ROWS},
     jobs=1,
+    file_a_dataset=True,
     together=lambda fit: (fit.dataset, fit.split, fit.method),
 )

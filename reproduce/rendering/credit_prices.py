@@ -62,19 +62,12 @@ def price(table: pd.DataFrame, name: str) -> str:
     return markdown(["Method", *SCORES, "share of the AUC"], lines)
 
 
-class Ends(NamedTuple):
-    """Ends of the intervals of a price by resampling test rows, one for each split."""
-
-    low: pd.Series
-    high: pd.Series
-
-
-def ends(table: pd.DataFrame, name: str, metric: str) -> dict[str, Ends]:
-    """Of every method that was run in both modes."""
+def ends(table: pd.DataFrame, name: str, metric: str) -> dict[str, tuple[pd.Series, pd.Series]]:
+    """Ends of the intervals of a price by resampled test rows, of each method and split."""
     low, high = (
         values_of(table, name, MODES[1], f"{metric}, price {end}") for end in ("from", "to")
     )
-    return {method: Ends(of, high[method]) for method, of in low.items()}
+    return {method: (of, high[method]) for method, of in low.items()}
 
 
 def resampled(table: pd.DataFrame, name: str) -> str:

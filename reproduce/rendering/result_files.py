@@ -37,7 +37,7 @@ _SPACES = sum(method.space is not None for method in SEARCHED.values())
 TRIALS_OF = {Path(search.trials_file(name)).stem: plan for name, plan in search.PLANS.items()}
 FINALS_OF = {Path(search.final_file(name)).stem: plan for name, plan in search.PLANS.items()}
 CHANGES_OF = {Path(public.file_of("changes", name)).stem: name for name in released.CHANGED}
-SURVIVAL = [*_of("survival")]
+SURVIVAL, CREDIT_FILES = [*_of("survival")], [*_of("credit")]
 #: File of results -> the command that makes it, and the fits at its defaults (0: it has no fits).
 FILES = {
     "datasets": ("datasets", 0),
@@ -106,7 +106,7 @@ FILES = {
 }
 #: Files with fewer fits than planned: their tables say of how many splits each number is.
 GROWING = (*SURVIVAL, "ordinal", "distribution", "public_positive")
-GROWING += ("credit", "credit_search", "credit_falls")
+GROWING += ("credit_search", "credit_falls")
 #: Files in which a method may have several settings on one split.
 MANY_SETTINGS = {"quantile_tuning", "public_tuning", "open_tuning", *TRIALS_OF}
 MANY_SETTINGS |= {"ablation", "ablation_released", "timing", "public_released", *CHANGES_OF}

@@ -14,7 +14,7 @@ from reproduce.released import tables as released_tables
 from reproduce.rendering import many_sets
 from reproduce.rendering.credit_scores import REFERENCE
 from reproduce.rendering.markdown import known_first
-from reproduce.rendering.result_files import FILES, FINALS_OF, MANY_SETTINGS
+from reproduce.rendering.result_files import CREDIT_FILES, FILES, FINALS_OF, MANY_SETTINGS
 from reproduce.runs import KEY, read_results
 
 #: Files whose fits are all on the one split of the paper's code.
@@ -112,7 +112,7 @@ def finals(results: Results) -> pd.DataFrame:
 
 def searched_credit(results: Results) -> pd.DataFrame:
     """Credit scores after a search, and those of `GCMClassifier`, which takes no part."""
-    searched, defaults = results["credit_search"], results["credit"]
+    searched, defaults = results["credit_search"], joined(results, CREDIT_FILES)
     return pd.concat([searched, defaults[defaults["method"] == REFERENCE]], ignore_index=True)
 
 

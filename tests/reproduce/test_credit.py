@@ -124,18 +124,18 @@ def test_a_method_whose_package_lacks_is_skipped_with_the_reason(
                     "--methods", "LightGBM", "Logistic regression")  # fmt: skip
     credit.STUDY.main(asked)
     assert "LightGBM is skipped: " in capsys.readouterr().out
-    assert set(read_results(tmp_path / "credit.csv")["method"]) == {"Logistic regression"}
+    assert set(read_results(tmp_path / "credit_heloc.csv")["method"]) == {"Logistic regression"}
 
 
 def test_again_runs_what_is_there(toy, tmp_path, monkeypatch):
     asked = ("--jobs", "1", "--quick", "--datasets", "heloc", "--methods", "Logistic regression")
     credit.STUDY.main(options(credit.STUDY, tmp_path, *asked))
-    before = read_results(tmp_path / "credit.csv")
+    before = read_results(tmp_path / "credit_heloc.csv")
     monkeypatch.setattr(credit, "expected_calibration_error", lambda p, y: 0.5)
     credit.STUDY.main(options(credit.STUDY, tmp_path, *asked))
-    pd.testing.assert_frame_equal(read_results(tmp_path / "credit.csv"), before)
+    pd.testing.assert_frame_equal(read_results(tmp_path / "credit_heloc.csv"), before)
     credit.STUDY.main(options(credit.STUDY, tmp_path, *asked, "--again"))
-    after = read_results(tmp_path / "credit.csv")
+    after = read_results(tmp_path / "credit_heloc.csv")
     assert len(after) == len(before)
     assert after.loc[after["metric"] == "calibration error", "value"].eq(0.5).all()
 

@@ -106,7 +106,6 @@ FILES = {
 }
 #: Files with fewer fits than planned: their tables say of how many splits each number is.
 GROWING = (*SURVIVAL, "ordinal", "distribution", "public_positive")
-GROWING += ("credit_search", "credit_falls")
 #: Files in which a method may have several settings on one split.
 MANY_SETTINGS = {"quantile_tuning", "public_tuning", "open_tuning", *TRIALS_OF}
 MANY_SETTINGS |= {"ablation", "ablation_released", "timing", "public_released", *CHANGES_OF}

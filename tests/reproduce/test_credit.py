@@ -96,7 +96,7 @@ def test_invented_rows_are_of_no_applicant_and_gaps_are_in_directed_columns(toy)
 @pytest.mark.parametrize("method", QUICK)
 def test_a_rival_learns_with_directions_and_without(method, toy):
     if lacking(method):
-        pytest.skip("as it says")
+        pytest.skip(f"{method} is not installed")
     for directions in (DIRECTIONS, {})[: 1 + METHODS[method].free]:
         predict = METHODS[method].fit(toy.X, toy.y, directions, 0)
         probability = predict(toy.X_test)
@@ -108,7 +108,7 @@ def test_a_rival_learns_with_directions_and_without(method, toy):
 @pytest.mark.parametrize("method", ["Logistic regression", "glum, scorecard"])
 def test_a_wrong_direction_is_obeyed(method, toy):
     if lacking(method):
-        pytest.skip("as it says")
+        pytest.skip(f"{method} is not installed")
     rows = pd.concat([toy.X_test[:1]] * 50, ignore_index=True)
     rows["debt"] = np.linspace(0.0, 50.0, 50)
     free, wrong = (METHODS[method].fit(toy.X, toy.y, d, 0)(rows) for d in ({}, {"debt": -1}))
@@ -190,7 +190,7 @@ def test_a_search_keeps_its_best_and_never_looks_at_test_rows(toy, monkeypatch, 
 def test_every_space_has_settings_that_its_method_takes(method, toy):
     pytest.importorskip("optuna")
     if lacking(method):
-        pytest.skip("as it says")
+        pytest.skip(f"{method} is not installed")
     settings = as_json({"trials": 2})
     fit = Fit("credit_search", "heloc", "constrained", "held-out", "0", 0, method, settings)
     found = credit_search.run(fit)

@@ -25,8 +25,6 @@ True
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from pyro_gcm._utils import moved as _moved
-
 if TYPE_CHECKING:
     from pyro_gcm import (
         audit,
@@ -56,8 +54,6 @@ if TYPE_CHECKING:
     from pyro_gcm.members import fit_members
     from pyro_gcm.models import GCM, IGCM, MemberGCM
     from pyro_gcm.prediction import PosteriorDraws
-
-_moved.install()
 
 __version__ = "0.2.0"
 __all__ = [
@@ -120,7 +116,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """A module or a name of `__all__`, imported when it is first used (PEP 562)."""
-    if name not in __all__ and f"pyro_gcm.{name}" not in _moved.MOVED:
+    if name not in __all__:
         raise AttributeError(f"module 'pyro_gcm' has no attribute {name!r}")
     module = importlib.import_module(f"pyro_gcm.{_HOMES.get(name, name)}")
     globals()[name] = value = getattr(module, name) if name in _HOMES else module

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -38,13 +37,6 @@ class FittedMembers(NamedTuple):
     model: MemberGCM
     settings: MemberSettings
     result: FitResult
-
-    @property
-    def search(self) -> FitResult | None:
-        """Deprecated: the first of `result.searches`, or None."""
-        message = "search is deprecated: use result.searches"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-        return next(iter(self.result.searches), None)
 
 
 def build_members(

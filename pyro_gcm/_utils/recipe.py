@@ -101,8 +101,6 @@ def made_again(cls: type, arguments: Mapping[str, Any]) -> Any:
 
     :raises TypeError: for arguments that the constructor does not have.
     """
-    if hasattr(cls, "for_arguments"):  # a class that has become two
-        cls = cls.for_arguments(arguments)
     signature = inspect.signature(cls)
     unknown = sorted(arguments.keys() - signature.parameters.keys())
     if unknown:

@@ -25,7 +25,7 @@ def told_once() -> Iterator[None]:
         _TOLD.reset(token)
 
 
-def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+def warn_user(message: str) -> None:
     """Warn at the innermost call that is not inside this package, Pyro or torch."""
     told = _TOLD.get()
     if told is not None:
@@ -36,4 +36,4 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_INSIDE):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)
+    warnings.warn(message, stacklevel=level)

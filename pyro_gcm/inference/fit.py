@@ -30,7 +30,6 @@ from pyro_gcm.training import (
     TrainingDefaults,
     TrainingOptions,
     described,
-    gathered,
     workers_of,
 )
 from pyro_gcm.training.cross_fit import Crossed, CrossFit, patience_of
@@ -69,7 +68,6 @@ def fit(
     checkpoint: str | Path | None = None,
     callback: Callable[[int], None] | None = None,
     settings: FitSettings | None = None,
-    **deprecated: Any,
 ) -> FitResult:
     """Train a model on rows (x, r, y) in the units of the data.
 
@@ -130,7 +128,6 @@ def fit(
         the training, those of searches excepted.
     :param settings: what few runs change, such as the optimiser and the schedule, quasi-random
         draws, `patience` of early stopping, threads and processes: see `FitSettings`.
-    :param deprecated: what `FitSettings` has, as options of their own; accepted until 0.4.0.
     :raises TypeError: if `model` is not such a model, and for options of a wrong type.
     :raises ValueError: for wrong shapes, values or options, before any work is done.
     :raises RuntimeError: if a parameter that the objective trains gets no gradient in the first
@@ -140,7 +137,9 @@ def fit(
     :raises OSError: if the checkpoint cannot be written.
     """
     given = dict(locals())
-    given["settings"] = also = _settings(settings, given.pop("deprecated"))
+    if not isinstance(settings, FitSettings | None):
+        raise TypeError(f"settings must be FitSettings, got {shown(settings)}")
+    given["settings"] = also = settings or FitSettings()
     if isinstance(model, type) or not hasattr(model, "training_pair"):
         raise TypeError(
             f"model must be a GCM or an IGCM, got {kind(model)}; "
@@ -263,20 +262,6 @@ def fit(
         "columns": rows.names,
     }
     return result
-
-
-def _settings(settings: FitSettings | None, deprecated: dict[str, Any]) -> FitSettings:
-    """The settings of a fit, with those that were given by their old names."""
-    if not isinstance(settings, FitSettings | None):
-        raise TypeError(f"settings must be FitSettings, got {shown(settings)}")
-    found = gathered({**deprecated, "settings": settings or FitSettings()})
-    merged: FitSettings = found.pop("settings")
-    for name in found:
-        raise TypeError(f"fit() got an unexpected keyword argument {name!r}")
-    for name in deprecated:
-        message = f"{name}= of fit goes with 0.4.0: pass settings=FitSettings({name}=...)"
-        warn_user(message, DeprecationWarning)
-    return merged
 
 
 def _cross_fit(

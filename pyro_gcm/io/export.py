@@ -55,9 +55,9 @@ def export(
     so that the two should not be mixed where order matters. Between machines, runtimes and numbers
     of threads no order is promised, only that agreement.
 
-    :param model: fitted with objective "conditional" or "members" and response "binary", with prior
-        "conditional", "categorical" or "members", and for "torch" costs of a built-in family, for
-        "onnx" logistic costs, as members have, or Laplace.
+    :param model: fitted with objective "conditional" or "members" and response "binary": a
+        `MemberGCM`, or a `GCM` with prior "conditional" or "categorical"; for "torch" costs of a
+        built-in family, for "onnx" logistic costs, as members have, or Laplace.
     :param path: of the file, which ends in .pt2 or .onnx; an existing one is replaced once the new
         one is whole.
     :param format: "torch", a program of `torch.export`, for `torch.export.load`; or "onnx", for
@@ -134,7 +134,7 @@ def _check_parts(model: GCM, format: str) -> None:
         if not model.reads_x or not (normal or _is_categorical(prior)):
             raise ValueError(
                 f"prior of the model is {type(prior).__name__} of {kind(model.z_prior)}: export "
-                "takes 'conditional', 'categorical' and 'members'"
+                "takes a MemberGCM, or prior 'conditional' or 'categorical'"
             )
     cost = getattr(model.cost_net, "family", None)
     known = [f for f, (_, standard) in BUILT_IN.items() if format == "torch" or standard.in_onnx]

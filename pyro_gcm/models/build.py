@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -27,11 +25,9 @@ from pyro_gcm.nets import (
 )
 from pyro_gcm.nets.conditional import mlp
 from pyro_gcm.nets.latent import GUIDE_NETWORKS, PRIOR_NETWORKS
-from pyro_gcm.nets.members import MemberEncoder
 from pyro_gcm.nets.parts import check_guide, check_shape, one_row
 from pyro_gcm.responses import RESPONSES, Response
 
-MEMBER_WEIGHTS = ("uniform", "learned", "conditional")
 PRIORS = ("standard", *PRIOR_NETWORKS)
 GUIDES = ("prior", *(f"{of}{end}" for of in ("amortised", "posterior") for end in GUIDE_NETWORKS))
 REVENUE_MAPS = ("identity", "piecewise_linear", "positive_linear", "probit", "sigmoid")
@@ -54,8 +50,6 @@ def prior_part(
 
     :param names: of networks, by default all that there are.
     """
-    if isinstance(prior, MemberEncoder) or (isinstance(prior, str) and prior == "members"):
-        raise ValueError(f"{name}='members' needs MemberGCM, whose members compare r with costs")
     if not isinstance(prior, nn.Module):
         named(name, prior, ("standard", *(names or PRIOR_NETWORKS)), "x")
         if prior == "standard":
@@ -246,35 +240,3 @@ def cost_shape(alternatives: int, costs: int) -> tuple[int, ...]:
 
 def _shown(part: Any) -> str:
     return repr(part) if isinstance(part, str) else type(part).__name__
-
-
-class NamesMembers:
-    """Support of `GCM(prior="members")`, the name of `MemberGCM` in 0.2.0, for one release."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        # That of the constructor, which `__new__` would hide.
-        signature = inspect.signature(cls.__init__)
-        parameters = list(signature.parameters.values())[1:]
-        cls.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-
-    def __new__(cls, *args: Any, prior: Any = None, **options: Any) -> Any:
-        """A `MemberGCM` for prior "members", which was an option of this class until 0.2.0."""
-        kind = cls.for_arguments({"prior": prior})
-        if kind is not cls:
-            message = "GCM(prior='members') is deprecated: use MemberGCM, from pyro_gcm.models"
-            warnings.warn(message, DeprecationWarning, stacklevel=2)
-        return super().__new__(kind)
-
-    @classmethod
-    def for_arguments(cls, arguments: Mapping[str, Any]) -> Any:
-        """The class of models with these arguments: this one, or `MemberGCM`."""
-        prior = arguments.get("prior")
-        named = isinstance(prior, str) and prior == "members"
-        if not (named or isinstance(prior, MemberEncoder)):
-            return cls
-        from pyro_gcm.models.members import MemberGCM
-
-        if not issubclass(MemberGCM, cls):
-            raise ValueError("prior='members' is a model of its own: derive from MemberGCM")
-        return MemberGCM

@@ -15,7 +15,7 @@ from pyro_gcm._utils.options import module_or, seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.tensors import broadcast_shapes
-from pyro_gcm._utils.validation import no_nan, one_of, positive_int
+from pyro_gcm._utils.validation import no_nan, positive_int
 from pyro_gcm.distributions.base import is_rounding
 from pyro_gcm.distributions.event_planes import coarse, on_grid
 from pyro_gcm.inference.reading import Objective, Plan, Reader, in_units
@@ -29,7 +29,7 @@ JOINT_PARTS = ("x_decoder.", "r_decoder.", "w_guide.")
 
 
 @recorded("models.GCM")
-class GCM(build.NamesMembers, StrictPredictions):
+class GCM(StrictPredictions):
     """Strictly monotone p(y | x, r): y is the event that a latent cost stays below the revenue.
 
     Generative story, every name a Pyro site::
@@ -60,7 +60,7 @@ class GCM(build.NamesMembers, StrictPredictions):
     :param prior: "conditional" learns p(z|x), a diagonal normal; "laplace", "mixture" (Gaussian,
         with weights that depend on x), "flow" (a spline flow) and "categorical" (z one of z_dim
         classes, summed out exactly) are other p(z|x); "standard" is N(0, I); or a module that
-        takes standardised x [B, x_dim] to a distribution of z. `MemberGCM` has members instead.
+        takes standardised x [B, x_dim] to a distribution of z.
     :param guide: "prior" (z drawn from p(z|x)), "amortised" (q(z|x)), "posterior" (q(z|x, r, y)),
         the last two also with the endings "_full" (full covariance) and "_flow"; or a module that
         takes (x, r, y), standardised, to a distribution of z. By default "prior", and "amortised"
@@ -88,7 +88,6 @@ class GCM(build.NamesMembers, StrictPredictions):
     :param num_samples: draws of z behind a prediction; a power of two is best.
     :param seed: of the initial weights and of the prediction noise.
     :param name: prefix of the parameters in Pyro's store; unique by default.
-    :param members, member_weights: deprecated, those of `MemberGCM`.
     :raises ValueError: for sizes below 1, unknown names, or parts that do not fit together.
     """
 
@@ -107,10 +106,10 @@ class GCM(build.NamesMembers, StrictPredictions):
         prior: str | nn.Module = "conditional",
         guide: str | nn.Module | None = None,
         z_dim: int = 4,
-        hidden: int | Sequence[int] | str | None = 16,
-        alternatives: int | None = 1,
+        hidden: int | Sequence[int] = 16,
+        alternatives: int = 1,
         costs: int | None = None,
-        cost_family: str | type | nn.Module | None = "normal",
+        cost_family: str | type | nn.Module = "normal",
         revenue_map: Any = None,
         p0: str | nn.Module | None = None,
         x_decoder: nn.Module | None = None,
@@ -118,21 +117,15 @@ class GCM(build.NamesMembers, StrictPredictions):
         num_samples: int = 128,
         seed: int = 0,
         name: str | None = None,
-        members: Any = None,
-        member_weights: Any = None,
     ) -> None:
         super().__init__(x_dim, r_dim, z_dim, name)
-        positive_int("members", 8 if members is None else members)
-        given = "uniform" if member_weights is None else member_weights
-        one_of("member_weights", given, build.MEMBER_WEIGHTS)
-        widths: Any = 16 if hidden in (None, "auto") else hidden  # as folders of 0.2.0 have it
         costs = self.r_dim if costs is None else positive_int("costs", costs)
-        family = "normal" if cost_family is None else cost_family
-        shape = 1 if alternatives is None else alternatives, costs
         parts: Any = {"prior": prior, "guide": guide, "p0": p0, "revenue_map": revenue_map}
-        parts |= {"x_decoder": x_decoder, "r_decoder": r_decoder, "cost_family": family}
+        parts |= {"x_decoder": x_decoder, "r_decoder": r_decoder, "cost_family": cost_family}
         with Randomness(seed_of(seed)).in_use():
-            self.add_parts(response, widths_of(widths), shape, seed=int(seed), **parts)
+            self.add_parts(
+                response, widths_of(hidden), (alternatives, costs), seed=int(seed), **parts
+            )
         # Missing values of x and r, and w, are drawn too where the program has them.
         sizes = {"z": self.z_dim}
         if not self.reads_x:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor, nn
@@ -12,7 +12,6 @@ from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.inference.reading import Objective
-from pyro_gcm.models import build
 from pyro_gcm.models.gcm import GCM, JOINT_PARTS
 from pyro_gcm.models.member_settings import MemberSettings, left_out_of, warn_of_few
 from pyro_gcm.models.story import OrderEventModel
@@ -24,7 +23,7 @@ from pyro_gcm.nets.piecewise_linear import LearnsLast
 from pyro_gcm.responses import Continuous, Response
 from pyro_gcm.training import TrainingDefaults
 
-WEIGHTS = build.MEMBER_WEIGHTS
+WEIGHTS = ("uniform", "learned", "conditional")
 
 
 @recorded("models.MemberGCM")
@@ -55,7 +54,6 @@ class MemberGCM(GCM):
         each member maps of its own.
     :param p0: as for `GCM`; a module takes z and e_z(x).
     :param seed: of the initial weights; `name`: as for `GCM`.
-    :param prior, member_weights, num_samples: deprecated, of `MemberGCM(prior="members")`.
     :raises ValueError: for sizes below 1, unknown names, or parts that do not fit together.
     """
 
@@ -65,11 +63,6 @@ class MemberGCM(GCM):
     }
     objectives = tuple(objective_records)
 
-    @classmethod
-    def for_arguments(cls, arguments: Mapping[str, Any]) -> Any:
-        """This class, whatever the arguments."""
-        return cls
-
     def __init__(
         self,
         x_dim: int,
@@ -78,25 +71,17 @@ class MemberGCM(GCM):
         response: str | Response = "binary",
         members: int | MemberEncoder = 8,
         weights: str = "uniform",
-        hidden: int | Sequence[int] | str | None = "auto",
-        alternatives: int | None = 3,
-        costs: int | None = 3,
-        cost_family: str | type | nn.Module | None = "logistic",
+        hidden: int | Sequence[int] | str = "auto",
+        alternatives: int = 3,
+        costs: int = 3,
+        cost_family: str | type | nn.Module = "logistic",
         revenue_map: Any = None,
         p0: str | nn.Module | None = None,
         seed: int = 0,
         name: str | None = None,
-        prior: Any = None,
-        member_weights: str | None = None,
-        num_samples: int = 128,
-        z_dim: int = 4,
-        guide: Any = None,
-        x_decoder: Any = None,
-        r_decoder: Any = None,
     ) -> None:
-        weights = member_weights or weights
         one_of("weights", weights, WEIGHTS)
-        encoder = prior if isinstance(prior, MemberEncoder) else members
+        encoder = members
         if not isinstance(encoder, MemberEncoder):
             encoder = _encoder(x_dim, r_dim, encoder, hidden, seed_of(seed))
         if encoder.x_dim != x_dim:
@@ -106,15 +91,13 @@ class MemberGCM(GCM):
         OrderEventModel.__init__(self, x_dim, r_dim, encoder.members, name)
         self.member_weights, self.encoder, self.members = weights, encoder, encoder.members
         self.out_dim = self.cost_dim = encoder.out_dim
-        g = positive_int("alternatives", 3 if alternatives is None else alternatives)
-        k = positive_int("costs", 3 if costs is None else costs)
-        family = "logistic" if cost_family is None else cost_family
-        parts: Any = {"guide": guide, "p0": p0, "revenue_map": revenue_map, "cost_family": family}
-        parts |= {"x_decoder": x_decoder, "r_decoder": r_decoder}
+        shape = positive_int("alternatives", alternatives), positive_int("costs", costs)
+        parts: Any = {"p0": p0, "revenue_map": revenue_map, "cost_family": cost_family}
+        parts |= {"guide": None, "x_decoder": None, "r_decoder": None}
         with Randomness(seed_of(seed)).in_use():
             parts["prior"] = _weights_part(weights, x_dim, encoder.members)
             response = _response(response, encoder)
-            self.add_parts(response, _widths(hidden), (g, k), seed=int(seed), **parts)
+            self.add_parts(response, _widths(hidden), shape, seed=int(seed), **parts)
         self.add_units(self.members, {"z": self.z_dim}, int(seed))
 
     # The story: what is read of x, and which map r goes through, depend on the member
@@ -200,7 +183,7 @@ def _encoder(x_dim: int, r_dim: int, members: Any, hidden: Any, seed: int) -> Me
 
 
 def _widths(hidden: Any) -> Any:
-    return 64 if hidden in (None, "auto") else widths_of(hidden)
+    return 64 if hidden == "auto" else widths_of(hidden)
 
 
 def _response(response: str | Response, encoder: MemberEncoder) -> str | Response:

@@ -177,7 +177,7 @@ class Posteriors(Predictions):
         if not target.is_finite:
             raise ValueError(
                 "responsibilities need a z with finitely many values and no other latent variable "
-                "before y, as a GCM with prior='members' or 'categorical' has"
+                "before y, as a MemberGCM, or a GCM with prior='categorical', has"
             )
         parts = rows.split(max(1, _DRAWS_AT_ONCE // self.z_dim))
         found = [log_joint(target.every(part), part).softmax(0).T for _, part in parts]

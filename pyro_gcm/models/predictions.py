@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.moved import moved_method
 from pyro_gcm._utils.options import function
 from pyro_gcm._utils.tensors import ArrayLike, elementwise
 from pyro_gcm._utils.validation import (
@@ -302,11 +301,3 @@ class Predictions(OrderEventModel):
 
         found = in_blocks(block, *filter(torch.is_tensor, rows), draws=noise.count)
         return found.to(dtype or self.dtype)
-
-
-_MOVED = {"class_probabilities": "probabilities", "predict_survival": "survival"}
-for _name in (
-    *("quantile", "median", "interval", "cdf", "sample", "crps", "class_probabilities"),
-    *("predict_survival", "hazard", "cured_fraction", "restricted_mean"),
-):
-    setattr(Predictions, _name, moved_method(_name, _MOVED.get(_name, _name)))

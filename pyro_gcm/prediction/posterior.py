@@ -85,7 +85,7 @@ def posterior_draws(
     if method == "enumeration" and not target.is_finite:
         raise ValueError(
             "method='enumeration' needs a z with finitely many values and no other latent variable "
-            "before y, as a GCM with prior='members' or 'categorical' has: use 'auto'"
+            "before y, as a MemberGCM, or a GCM with prior='categorical', has: use 'auto'"
         )
     if method == "rejection" and not target.allows_rejection(rows):
         raise ValueError(

@@ -154,7 +154,7 @@ class Survival(AxisResponse, name="survival"):
         if (model.enumerates and not uniform) or model.z_guide is not None or not model.reads_x:
             raise ValueError(
                 "y has entries above 0, which need z drawn from p(z|x) with equal weights: use "
-                "prior='members' with uniform weights, or a continuous prior with guide='prior'"
+                "members with uniform weights, or a continuous prior with guide='prior'"
             )
 
     def event_named(self, name: str | None) -> str:

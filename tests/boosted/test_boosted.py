@@ -1,7 +1,5 @@
 """A model of the columns with a score, called with x and r alone."""
 
-import importlib
-
 import pytest
 import torch
 from boosters import boosted, rows
@@ -156,9 +154,3 @@ def test_parts_and_arguments_are_checked(of_role):
     ):
         with pytest.raises(ValueError, match=message):
             call()
-
-
-def test_the_old_name_of_the_package_warns():
-    for old in ("encoders", "encoders.boosted"):
-        with pytest.warns(DeprecationWarning, match="has moved: import from pyro_gcm.boosted"):
-            assert importlib.import_module(f"pyro_gcm.{old}").Boosted is Boosted

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import runpy
 import sys
 from pathlib import Path
 
@@ -151,17 +150,3 @@ def test_exit_code_is_2_for_invalid_arguments_and_errors(
     done = audit(*arguments)
     assert done.code == 2
     assert message in done.err
-
-
-def test_the_former_command_still_works_and_says_where_it_went(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ["audit", "toy:falls", "rows.csv", "--r=bid,price", "--pairs=300"]
-    monkeypatch.setattr(sys, "argv", command)
-    monkeypatch.delitem(sys.modules, "pyro_gcm.audit.__main__", raising=False)
-    with pytest.raises(SystemExit) as stopped:
-        runpy.run_module("pyro_gcm.audit", run_name="__main__")
-    assert stopped.value.code == 1
-    told = capsys.readouterr()
-    assert "monotonicity FAILED" in told.out
-    assert "is now pyro-gcm audit" in told.err

@@ -16,7 +16,7 @@ from training_cases import QUICK, Rows
 from training_runs import same, weights
 
 from pyro_gcm import GCM, fit
-from pyro_gcm.training import FitSettings, gathered
+from pyro_gcm.training import gathered
 
 #: What has a rule of its own; wrong numbers and types in general are in `tests/arguments`.
 BAD_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
@@ -45,16 +45,9 @@ def test_options_that_mean_nothing_are_refused_by_name(case: str, toy: Rows) -> 
     refuses(GCM(3, 2), message, **toy._asdict(), **options)
 
 
-def test_options_of_settings_are_taken_by_their_old_names_with_a_warning(toy: Rows) -> None:
-    models = [GCM(3, 2) for _ in range(2)]
-    fit(models[0], *toy, **QUICK, settings=FitSettings(clip_norm=0.1, schedule=None))
-    with pytest.warns(DeprecationWarning, match=r"pass settings=FitSettings\(schedule=...\)"):
-        fit(models[1], *toy, **QUICK, settings=FitSettings(clip_norm=0.1), schedule=None)
-    assert same(weights(models[0]), weights(models[1]))
-    with pytest.raises(TypeError, match="unexpected keyword argument 'epoch'"):
-        fit(models[1], *toy, epoch=3)
+def test_settings_of_another_type_are_refused(toy: Rows) -> None:
     with pytest.raises(TypeError, match="settings must be FitSettings, got 'flat'"):
-        fit(models[1], *toy, settings="flat")  # type: ignore[arg-type]
+        fit(GCM(3, 2), *toy, settings="flat")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 1.7, -0.2])

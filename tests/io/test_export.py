@@ -124,8 +124,16 @@ def refused(**options: Any) -> GCM:
         (GCM(5, 3), {}, r"model has not been fitted"),
         (refused(prior="standard", objective="joint"), {}, r"objective='joint'"),
         (refused(response="continuous"), {}, r"response 'continuous'.*'binary'"),
-        (refused(prior="standard"), {}, r"prior.*'conditional', 'categorical' and 'members'"),
-        (refused(prior="mixture"), {}, r"prior.*'conditional', 'categorical' and 'members'"),
+        (
+            refused(prior="standard"),
+            {},
+            r"MemberGCM, or prior 'conditional' or 'categorical'",
+        ),
+        (
+            refused(prior="mixture"),
+            {},
+            r"MemberGCM, or prior 'conditional' or 'categorical'",
+        ),
         (refused(), {"format": "onnx"}, r"cost_family.*Normal.*Logistic.*format='torch'"),
         (refused(cost_family="logistic").double(), {"format": "onnx"}, r"float64.*float32"),
         (refused(), {"format": "pickle"}, r"format must be one of"),

@@ -35,19 +35,6 @@ def test_cdf_at_several_values_is_that_at_each_and_of_rows_alone(case: str) -> N
             p_y.cdf(wrong)
 
 
-def test_a_method_that_moved_warns_and_says_where_to() -> None:
-    model, (x, r, y) = model_of("distribution, members"), rows("distribution, members", 5)
-    p_y = model.predictive(x, r, num_samples=8)
-    for old, args, new in (
-        ("quantile", ([0.5],), p_y.quantile([0.5])),
-        ("crps", (y,), p_y.crps(y)),
-        ("sample", (), model.predictive(x, r).sample(8)),
-    ):
-        with pytest.warns(DeprecationWarning, match=rf"use predictive\(x, r\).{old}"):
-            found = getattr(model, old)(x, r, *args, num_samples=8)
-        torch.testing.assert_close(found, new, rtol=0.0, atol=0.0)
-
-
 @pytest.mark.parametrize("loc", [0.0, 37.3])
 @pytest.mark.parametrize("scale", [1e-5, 1.0, 300.0])
 def test_crps_takes_few_values_of_the_distribution_function(loc: float, scale: float) -> None:

@@ -14,7 +14,7 @@ import zoo
 from pyro.infer import Predictive, TraceEnum_ELBO
 from torch import Tensor, nn
 
-from pyro_gcm import GCM, IGCM, fit
+from pyro_gcm import GCM, fit
 from pyro_gcm.diagnostics import simulation_based_calibration
 from pyro_gcm.inference import PooledELBO, conditional, uncollapse
 from pyro_gcm.models import MemberGCM
@@ -243,7 +243,6 @@ def test_parts_of_the_user_take_the_place_of_ours() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: IGCM(3, 2, prior=MemberEncoder(3)), "needs MemberGCM"),
         (lambda: MemberGCM(3, 2, weights="equal"), "weights must be one of"),
         (lambda: MemberEncoder(3, features=TabularFeatures(5)), "x_dim=3"),
         (lambda: MemberEncoder(3, hidden=[8, -1]), "hidden"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import os
 import random
@@ -223,43 +222,6 @@ def test_every_part_is_in_evaluation_mode_and_gets_its_own_mode_back(kind: str) 
     with evaluating(net):
         assert not any(modes(net))
     assert not any(modes(net))
-
-
-def test_a_prediction_of_a_model_in_training_runs_between_its_steps(globals_stay: None) -> None:
-    run = {"epochs": 6, "batch_size": 30, "progress": False}
-    wanted = members()
-    fit(wanted, X, R, Y, **run)
-    model, seen, done = members(), list[Tensor](), threading.Event()
-
-    def watch() -> None:
-        while not done.is_set():
-            seen.append(model.predict(X, R))
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    kept: list[Tensor] = []
-    fit(model, X, R, Y, **run, callback=lambda step: kept.append(model.predict(X, R)))
-    done.set()
-    watcher.join()
-    assert same(weights(wanted), weights(model))
-    assert len(seen) > 3
-    # Each is what some step left, not a mixture; before the first step the units are learned.
-    known = {value.numpy().tobytes() for value in kept}
-    others = [value for value in seen if value.numpy().tobytes() not in known]
-    assert len({value.numpy().tobytes() for value in others}) <= 1
-
-
-def test_a_model_is_trained_once_at_a_time() -> None:
-    model, other = GCM(3, 2, hidden=4), GCM(3, 2, hidden=4)
-
-    def again(step: int) -> None:
-        fit(copy.deepcopy(model), X, R, Y, **QUICK, num_particles=2)
-        fit(other, X, R, Y, **QUICK, num_particles=2)
-        fit(model, X, R, Y, **QUICK)
-
-    with pytest.raises(RuntimeError, match="model, a GCM, is being trained already"):
-        fit(model, X, R, Y, **QUICK, callback=again)
-    fit(model, X, R, Y, **QUICK, num_particles=2)
 
 
 @pytest.mark.filterwarnings("ignore:StudentT has neither rsample_from")

@@ -21,8 +21,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.interrupts import shielded
-
 
 class _Turns(threading.local):
     """Whether this thread is inside `exclusively`."""
@@ -52,15 +50,14 @@ def exclusively() -> Iterator[None]:
     if _turns.inside:
         yield
         return
-    with shielded():
-        with _next:
-            _state.acquire()
-        _turns.inside = True
-        try:
-            yield
-        finally:
-            _turns.inside = False
-            _state.release()
+    with _next:
+        _state.acquire()
+    _turns.inside = True
+    try:
+        yield
+    finally:
+        _turns.inside = False
+        _state.release()
 
 
 def imported_arviz() -> Any:

@@ -57,9 +57,8 @@ def one_thread() -> Iterator[None]:
 def torch_threads(count: int) -> Iterator[None]:
     """The same for another number of threads.
 
-    Code of the user runs inside, so that interrupts are not held back (`_interrupts.shielded`). If
-    one comes just where a `with` statement begins or ends, the number is put back when the
-    traceback is dropped, which closes this generator.
+    If an interrupt comes just where a `with` statement begins or ends, the number is put back when
+    the traceback is dropped, which closes this generator.
     """
     if _here.entered and torch.get_num_threads() == count:
         yield

@@ -18,8 +18,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pyro_gcm._utils.interrupts import shielded
-
 try:
     import fcntl
 except ImportError:  # Windows
@@ -54,7 +52,7 @@ def write_file(path: str | Path, content: bytes) -> None:
         target = Path(os.path.realpath(path))
         target.parent.mkdir(parents=True, exist_ok=True)
         clear(target.parent, target)
-        with shielded(), temporary(target, target.parent) as partial:
+        with temporary(target, target.parent) as partial:
             write_synced(partial / "file", content, like=target)
             os.replace(partial / "file", target)
     with suppress(OSError):  # the file is there

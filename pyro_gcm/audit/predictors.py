@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm._utils.evaluating import evaluating as _evaluating
-from pyro_gcm._utils.interrupts import interruption_point
 from pyro_gcm._utils.process_state import exclusively
 from pyro_gcm._utils.validation import one_of
 from pyro_gcm.audit.adapters import ADAPTERS, adapter_of, of_x_and_r
@@ -47,7 +46,6 @@ class Predictor:
 
     def __call__(self, x: Array, r: Array) -> Array:
         """Predictions [B], which must be finite."""
-        interruption_point()
         values = _checked(self.call(x, r), len(r), self.adapter)[0]
         if not np.isfinite(values).all():
             row = int(np.flatnonzero(~np.isfinite(values))[0])

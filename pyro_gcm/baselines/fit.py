@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.evaluating import in_training
+from pyro_gcm._utils.evaluating import check_trainable
 from pyro_gcm._utils.options import flag
 from pyro_gcm._utils.threads import one_thread, torch_threads
 from pyro_gcm._utils.validation import ArrayLike, full_precision, kind, matrix, same_rows, vector
@@ -47,15 +47,15 @@ def fit(
     :returns: the history of `model.loss`, a mean over rows with y in standardised units.
     :raises TypeError: if the model is not a baseline, or an option has a wrong type.
     :raises ValueError: for wrong shapes, values or options, before training starts.
-    :raises RuntimeError: if loss, gradient or weights are not finite, or if the model is being
-        trained already.
+    :raises RuntimeError: if loss, gradient or weights are not finite.
     """
     data = checked_rows(model, x, r, y)
     standardize = flag("standardize", standardize)
     given = TrainingOptions(**options)
     order = torch.Generator().manual_seed(given.seed)
     parts = given.parts(len(data[0]), order)
-    with in_training(model), torch_threads(given.threads):
+    check_trainable(model)
+    with torch_threads(given.threads):
         model.to(given.target)
         parameters = dict(model.named_parameters())
         identity = {"model": described(model), "standardize": standardize}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -16,8 +15,7 @@ from torch.func import functional_call, grad_and_value, vmap
 from torch.fx import Graph
 from torch.nn.utils import vector_to_parameters
 
-from pyro_gcm._utils.evaluating import in_training
-from pyro_gcm._utils.interrupts import interruption_point, unshielded
+from pyro_gcm._utils.evaluating import check_trainable
 from pyro_gcm._utils.options import flag, seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.threads import one_thread, torch_threads
@@ -71,7 +69,6 @@ def fit_many(
         `fit` alone has.
     :raises ValueError: for wrong shapes, values or options, or for models or rows that differ in
         more than their numbers, before training starts.
-    :raises RuntimeError: if a model is being trained already.
     """
     alone = [name for name in _OF_ONE if name in options]
     if alone:
@@ -97,9 +94,9 @@ def fit_many(
     if len(set(models)) < len(models):
         raise ValueError("models must be different objects, got one of them twice")
     orders = [torch.Generator().manual_seed(seed_of(seed)) for seed in seeds]
-    with ExitStack() as stack, torch_threads(given.threads):
-        for model in models:
-            stack.enter_context(in_training(model))
+    for model in models:
+        check_trainable(model)
+    with torch_threads(given.threads):
         return _Copies(models, orders, len(rows[0][0]), given).run(rows, standardize)
 
 
@@ -243,11 +240,8 @@ class _Copies:
         self.ended.setdefault(copy, (Diverged(error), before[copy]))
 
     def _call_back(self) -> None:
-        if self.options.callback is None:
-            interruption_point()
-        else:
-            with unshielded():
-                self.options.callback(self.step)
+        if self.options.callback is not None:
+            self.options.callback(self.step)
 
     def _step(self, batch: list[Tensor]) -> tuple[Tensor, Tensor]:
         """Make one update; return the losses and the norms of the gradients, [S] each."""

@@ -16,7 +16,6 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.interrupts import shielded
 from pyro_gcm._utils.options import a_model, checks, flag, seed_of
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, matrix, one_of, positive_int
@@ -153,7 +152,7 @@ def simulation_based_calibration(
     if x is not None or size is not None:
         _default_bins(positive_int("size", size if x is None else len(x)), num_draws)
     draw: Any = sampler or partial(model.cost_posterior, units="standard", progress=False)
-    with shielded(), torch.no_grad(), evaluating(model):
+    with torch.no_grad(), evaluating(model):
         # Not `seed` itself, because a sampler with the same generator could repeat the true draws.
         drawn = model.simulate(size, x=x, r=r, seed=_next_seed(seeds))
         truth = {site: value.to(model.device) for site, value in drawn.items()}

@@ -16,7 +16,6 @@ from pyro.optim import ClippedAdam
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from pyro_gcm._utils.interrupts import interruption_point
 from pyro_gcm._utils.options import a_model, checks, flag, function, seed_of, share
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.threads import one_thread
@@ -123,7 +122,6 @@ class Bayesian(WeightSites):
         def batches() -> Iterator[Rows]:
             order = torch.Generator().manual_seed(seed)
             for _ in bar:
-                interruption_point()
                 chosen = torch.randint(len(data.x), (batch_size,), generator=order)
                 yield data.take(chosen.to(data.x.device))
 

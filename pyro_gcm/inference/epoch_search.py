@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from pyro_gcm._utils.evaluating import in_training
 from pyro_gcm._utils.options import output_of
 from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.training import Diverged, FitResult
@@ -93,14 +92,12 @@ def _searched(
         settings = replace(settings, schedule=SCHEDULE)
     own = {**options, "validation": VALIDATION, "settings": settings, "searches": 0}
     own |= {"epochs": options["epochs"] or most, "checkpoint": None, "callback": None}
-    with in_training(model):
-        before = copy.deepcopy(model.state_dict())
-        is_trained, summary = model.is_trained, model.training_summary
+    before = copy.deepcopy(model.state_dict())
+    is_trained, summary = model.is_trained, model.training_summary
 
     def restore() -> None:
-        with in_training(model):
-            model.load_state_dict(before)
-            model.is_trained, model.training_summary = is_trained, summary
+        model.load_state_dict(before)
+        model.is_trained, model.training_summary = is_trained, summary
 
     results = []
     try:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 from pyro.infer import ELBO
 
-from pyro_gcm._utils.evaluating import in_training
+from pyro_gcm._utils.evaluating import check_trainable
 from pyro_gcm._utils.options import flag
 from pyro_gcm._utils.threads import one_thread, torch_threads
 from pyro_gcm._utils.validation import ArrayLike, kind, one_of, positive_int, shown
@@ -131,8 +131,8 @@ def fit(
     :raises TypeError: if `model` is not such a model, and for options of a wrong type.
     :raises ValueError: for wrong shapes, values or options, before any work is done.
     :raises RuntimeError: if a parameter that the objective trains gets no gradient in the first
-        step, if the model is being trained already, or if loss, gradient or weights are not finite:
-        the message names the batch, and the model has the weights of the last whole epoch.
+        step, or if loss, gradient or weights are not finite: the message names the batch, and the
+        model has the weights of the last whole epoch.
     :raises WorkerLost: if another process has ended or does not answer.
     :raises OSError: if the checkpoint cannot be written.
     """
@@ -206,7 +206,8 @@ def fit(
             "optimum ignores x in z, and so in the costs. Use prior='conditional' to learn "
             "p(y | x, r)."
         )
-    with in_training(model), torch_threads(options.threads), workers.used():
+    check_trainable(model)
+    with torch_threads(options.threads), workers.used():
         model.to(options.target)
         model.adapt(rows.rows or 1, epochs=epochs)
         identity = {

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from pyro_gcm._utils import archive, writing
 from pyro_gcm._utils.archive import DamagedFile
-from pyro_gcm._utils.interrupts import interruption_point, shielded
 from pyro_gcm._utils.plain_data import read
 from pyro_gcm._utils.writing import left_overs, temporary, told_of
 
@@ -49,7 +48,7 @@ def write_folder(folder: str | Path, files: Mapping[str, bytes], *, overwrite: b
         target = Path(os.path.realpath(folder))
     check_replaceable(target, overwrite)
     contents = {**files, MANIFEST: archive.manifest_of(files)}
-    with told_of(folder), shielded():
+    with told_of(folder):
         target.parent.mkdir(parents=True, exist_ok=True)
         writing.clear(target.parent, target)
         if target.exists() or not _made(target, contents):
@@ -134,10 +133,8 @@ def _exchange(target: Path, source: Path, come: Collection[str], go: Collection[
 
 def _fill(new: Path, contents: Mapping[str, bytes], target: Path) -> None:
     for name, content in contents.items():
-        interruption_point()
         writing.write_synced(new / name, content, like=target / name)
     writing.sync_folder(new)
-    interruption_point()
 
 
 def _link(path: Path, other: Path) -> None:

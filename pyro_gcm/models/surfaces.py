@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.interrupts import interruption_point
 from pyro_gcm._utils.tensors import elementwise
 from pyro_gcm._utils.validation import kind
 from pyro_gcm.distributions import OrderEvent
@@ -161,7 +160,6 @@ def strict_surface(
         )
         count = place.stop - place.start
         for start in range(0, count, step):
-            interruption_point()
             rows = slice(start, min(start + step, count))
             block = torch.empty(rows.stop - start, len(revenues), dtype=dtype, device=x.device)
             at = 0

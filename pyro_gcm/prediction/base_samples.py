@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, pad
 from torch.overrides import TorchFunctionMode
 
-from pyro_gcm._utils.interrupts import interruption_point
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.warn import warn_user
 
@@ -145,7 +144,6 @@ def row_blocks(*columns: Tensor, draws: int) -> Iterator[tuple[slice, tuple[Tens
     size = max(1, at_once(PASS, device) // (draws * block)) * block
     for start in range(0, len(columns[0]), size):
         place = slice(start, min(start + size, len(columns[0])))
-        interruption_point()
         parts, missing = [column[place] for column in columns], (start - place.stop) % block
         if missing:  # the last row is repeated until the last block is full
             ends = [rows[-1:].expand(missing, *rows.shape[1:]) for rows in parts]

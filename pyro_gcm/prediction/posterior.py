@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.interrupts import interruption_point
 from pyro_gcm._utils.options import flag, seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.validation import one_of, positive_int
@@ -105,7 +104,6 @@ def posterior_draws(
     randomness = Randomness(seed, rows.x.device)
     with tqdm(total=len(rows.x), disable=not progress, delay=2, desc="draws", unit="row") as bar:
         for index in groups:
-            interruption_point()
             block = rows.take(index)
             with randomness.in_use():
                 draws = _draw(target, block, num_samples, method, num_proposals)

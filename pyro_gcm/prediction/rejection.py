@@ -8,7 +8,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.interrupts import interruption_point
 from pyro_gcm.prediction.draws import Draws, Rows
 
 #: Proposals that are in memory at once, of all rows together: few enough for the processor's cache.
@@ -79,7 +78,6 @@ def rejection(
     sizes = torch.full_like(active, num_samples)
     while len(active):
         for part, size in _together(sizes):
-            interruption_point()
             index = active[part]
             block = rows.take(index)
             draws = propose(block, size)

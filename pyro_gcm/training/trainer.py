@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm._utils.evaluating import HasTensors, evaluating
-from pyro_gcm._utils.interrupts import interruption_point, unshielded
-from pyro_gcm._utils.process_state import Randomness, exclusively
+from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm.training.batches import TrainingRows
 from pyro_gcm.training.checkpoint import Checkpoint, same_run, told
 from pyro_gcm.training.finite_steps import Diverged, FiniteSteps, NotFinite, clip_gradients
@@ -225,11 +224,8 @@ class Trainer(ABC):
 
     def _call_back(self) -> None:
         """Call the user's function between two steps; it may raise, and so interrupt the run."""
-        if self.callback is None:
-            interruption_point()
-        else:
-            with unshielded():
-                self.callback(self.step)
+        if self.callback is not None:
+            self.callback(self.step)
 
     def _diverged(self, found: NotFinite, batch: int) -> str:
         """The message about a step that is not finite, number `batch` of its epoch."""
@@ -246,13 +242,10 @@ class Trainer(ABC):
 
     @torch.no_grad()
     def _validate(self) -> float:
-        """Mean loss over the validation rows, with the same draws in every epoch; the best is kept.
-
-        Whoever predicts meanwhile in another thread does not meet averages in place of weights.
-        """
+        """Mean loss over the validation rows, with the same draws every epoch; the best is kept."""
         total = torch.zeros((), dtype=torch.float64, device=self.options.target)
         drawn = Randomness(self.workers.seed(self.seed, 0), self.options.target)
-        with exclusively(), nullcontext() if self.average is None else self.average.in_place():
+        with nullcontext() if self.average is None else self.average.in_place():
             with drawn.in_use(), evaluating(self.model):
                 for batch in self.validation.epoch(self.epoch):
                     own = self.workers.part(batch)

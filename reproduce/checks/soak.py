@@ -1,9 +1,8 @@
 """Random work in one process for an hour: no memory grows, nothing leaks, no number changes.
 
-Fits of all kinds, with and without a checkpoint that a later action goes on from, predictions,
-posteriors, saves, loads, audits, estimators, threads, and SIGINT in the midst of them. After every
-action: every result equal to the first of its kind, bit by bit, and what torch and Pyro keep once
-for the process as it was.
+Fits of all kinds, predictions, posteriors, saves, loads, audits, estimators, and threads. After
+every action: every result equal to the first of its kind, bit by bit, and what torch and Pyro keep
+once for the process as it was.
 """
 
 from __future__ import annotations
@@ -13,10 +12,8 @@ import ctypes
 import gc
 import os
 import random
-import signal
 import sys
 import tempfile
-import threading
 import time
 import warnings
 from collections import Counter
@@ -51,18 +48,12 @@ def of_model(name: str, model: Any, folder: Path) -> Actions:
     x, r, y = rows(KINDS[name].response)
     few = x[:20], r[:20], y[:20]
 
-    def resumed() -> Any:
-        """A fit that goes on from the checkpoint of the one that was interrupted before it."""
-        path = folder / f"{name} {threading.get_ident()}.checkpoint"
-        return dict(trained(name, checkpoint=path).state_dict())
-
     def violations() -> Any:
         audit = pyro_gcm.audit_monotonicity(model, x[:50], r[:50], pairs=500, progress=False)
         return np.array(audit.violations)
 
     made: Actions = {
         "fit": lambda: dict(trained(name).state_dict()),
-        "resume": resumed,
         "predict": lambda: model.predict(x, r),
         "save": lambda: loaded(model).predict(x, r),
     }
@@ -93,18 +84,6 @@ def of_estimator() -> Actions:
     }
 
 
-def interrupted(action: Callable[[], Any], seconds: float) -> Any:
-    """What an action of the main thread returns, or None if SIGINT came first, after seconds."""
-    try:
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-        try:
-            return action()
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
-    except KeyboardInterrupt:
-        return None
-
-
 def _kept(models: dict[str, Any]) -> dict[str, Any]:
     """What the process keeps once, as plain values, and the modes of the models."""
     return {
@@ -120,8 +99,7 @@ def _kept(models: dict[str, Any]) -> dict[str, Any]:
         ),
         "handlers of Pyro": len(pyro.poutine.runtime._PYRO_STACK),
         "store of Pyro": sorted(pyro.get_param_store().keys()),
-        "predictions under way": len(evaluating._predicting) + len(evaluating._users),
-        "models in training": len(evaluating._trained),
+        "predictions under way": len(evaluating._users),
         "filters of warnings": len(warnings.filters),
         **{f"a mode of {name}": [p.training for p in m.modules()] for name, m in models.items()},
     }
@@ -153,7 +131,6 @@ def soak(minutes: float, seed: int, path: Path, kinds: list[str]) -> pd.DataFram
     """
     draw, counts, lines = random.Random(seed), Counter[str](), list[dict[str, Any]]()
     torch.manual_seed(seed)
-    signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         models, actions = {kind: trained(kind) for kind in kinds}, of_estimator()
@@ -163,10 +140,9 @@ def soak(minutes: float, seed: int, path: Path, kinds: list[str]) -> pd.DataFram
         at_first, started, spent = _kept(models), time.monotonic(), 0.0
         while spent < 60.0 * minutes:
             for name, result in _work(draw, actions, counts).items():
-                if result is not None:
-                    told = f"{name} gave other numbers after {counts['actions']} actions"
-                    same: Any = {"rtol": 0.0, "atol": 0.0, "equal_nan": True}
-                    torch.testing.assert_close(result, expected[name], **same, msg=told)
+                told = f"{name} gave other numbers after {counts['actions']} actions"
+                same: Any = {"rtol": 0.0, "atol": 0.0, "equal_nan": True}
+                torch.testing.assert_close(result, expected[name], **same, msg=told)
             for name, value in _kept(models).items():
                 if value != at_first[name]:
                     raise RuntimeError(f"{name} changed after {counts['actions']} actions")
@@ -177,7 +153,7 @@ def soak(minutes: float, seed: int, path: Path, kinds: list[str]) -> pd.DataFram
                 lines.append(
                     {
                         "minute": round(spent / 60.0, 2),
-                        **{name: counts[name] for name in ("actions", "of_threads", "interrupts")},
+                        **{name: counts[name] for name in ("actions", "of_threads")},
                         "memory_mb": round(_memory(), 1),
                         "objects": len(gc.get_objects()),
                         "seed": seed,
@@ -190,7 +166,7 @@ def soak(minutes: float, seed: int, path: Path, kinds: list[str]) -> pd.DataFram
 
 
 def _work(draw: random.Random, actions: Actions, counts: Counter[str]) -> dict[str, Any]:
-    """What one action returns, None if it was interrupted, or what six in threads do."""
+    """What one action returns, or what six in threads do."""
     if draw.random() < 0.15:
         names = draw.sample(list(actions), 6)
         counts.update(actions=6, of_threads=6)
@@ -199,11 +175,7 @@ def _work(draw: random.Random, actions: Actions, counts: Counter[str]) -> dict[s
             return dict(zip(names, found, strict=True))
     name = draw.choice(list(actions))
     counts.update(actions=1)
-    if draw.random() >= 0.3:
-        return {name: actions[name]()}
-    result = interrupted(actions[name], draw.expovariate(10.0))
-    counts.update(interrupts=result is None)
-    return {name: result}
+    return {name: actions[name]()}
 
 
 def report(table: pd.DataFrame) -> str:
@@ -211,7 +183,7 @@ def report(table: pd.DataFrame) -> str:
     last, later = table.iloc[-1], table[table["minute"] >= WARM]
     told = (
         f"{last['actions']:,} actions in {last['minute']:.0f} minutes, {last['of_threads']:,} in "
-        f"threads, {last['interrupts']:,} interrupted: every number was that of the first time. "
+        "threads: every number was that of the first time. "
     )
     if len(later) < 3:
         return told + f"It ended too soon after minute {WARM:g} to speak of memory."

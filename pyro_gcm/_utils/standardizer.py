@@ -46,7 +46,7 @@ class Standardizer(nn.Module):
 
     def __init__(self, dim: int) -> None:
         super().__init__()
-        dim = positive_int("dim", dim)
+        dim = positive_int("dim", dim, minimum=0)
         self.register_buffer("loc", torch.zeros(dim))
         self.register_buffer("scale", torch.ones(dim))
         self.dtype = self.loc.dtype

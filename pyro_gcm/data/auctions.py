@@ -27,6 +27,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.options import number, seed_of
 from pyro_gcm._utils.validation import ArrayLike, matrix, positive_int, same_rows, vector
+from pyro_gcm.data.survival_times import SurvivalTimes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,6 +71,22 @@ class Auctions:
     def x_dim(self) -> int:
         """Number of covariates."""
         return len(self.x_names)
+
+    @property
+    def seen_prices(self) -> SurvivalTimes:
+        """What was seen of the prices, with money as time, [n].
+
+        Exact where it was revealed; otherwise below the bid if it won, and at least the bid if not.
+        """
+        bid, cost = self.bid[:, 0], self.cost[:, 0]
+        lower = torch.where(self.won == 1, 0.0, bid)
+        upper = torch.where(self.won == 1, bid, math.inf)
+        return SurvivalTimes(cost.where(~cost.isnan(), lower), cost.where(~cost.isnan(), upper))
+
+    @property
+    def outcomes(self) -> SurvivalTimes:
+        """The same of wins and losses alone."""
+        return SurvivalTimes.current_status(self.bid[:, 0], self.won)
 
     def win_probability(self, x: ArrayLike, bid: ArrayLike) -> Tensor:
         """Return the true Pr(price < bid | x), [B], for one bid per row.

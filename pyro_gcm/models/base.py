@@ -49,7 +49,7 @@ class Parts(nn.Module):
         self._own_name = text_or_none("name", name)
         self.name = name or f"{type(self).__name__.lower()}{next(_names)}"
         self.x_dim = positive_int("x_dim", x_dim)
-        self.r_dim = positive_int("r_dim", r_dim)
+        self.r_dim = positive_int("r_dim", r_dim, minimum=0)
         self.z_dim = positive_int("z_dim", z_dim)
         #: Columns of `covariates`, and of what sets the costs.
         self.out_dim, self.cost_dim = self.x_dim, self.z_dim
@@ -67,6 +67,8 @@ class Parts(nn.Module):
         self.cost_shape = cost_shape
         columns, beyond = self.out_dim, self.conditional_hidden(hidden)
         self.response = build.response_part(response, columns, beyond)
+        if not self.response.moves_revenue:  # whose axis is a revenue of its own
+            positive_int("r_dim", self.r_dim)
         self.z_prior = build.prior_part("prior", prior, self.x_dim, self.z_dim, hidden)
         self.reads_x = not isinstance(self.z_prior, StandardNormal)
         self.enumerates = build.has_finite_support(self.z_prior, self.x_dim)

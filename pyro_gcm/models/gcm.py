@@ -54,7 +54,8 @@ class GCM(StrictPredictions):
     prediction of a binary response. Behind a revenue map it is in the map's units.
 
     :param x_dim: number of covariates.
-    :param r_dim: number of revenues m, all increasing.
+    :param r_dim: number of revenues m, all increasing; 0 for a response with an axis of its own,
+        such as "survival", of which nothing else sets the order.
     :param response: "binary", "continuous", "quantile", "survival", "ordinal", "distribution" or a
         `responses.Response`, such as `responses.Survival(knots=4)`.
     :param prior: "conditional" learns p(z|x), a diagonal normal; "laplace", "mixture" (Gaussian,
@@ -119,7 +120,7 @@ class GCM(StrictPredictions):
         name: str | None = None,
     ) -> None:
         super().__init__(x_dim, r_dim, z_dim, name)
-        costs = self.r_dim if costs is None else positive_int("costs", costs)
+        costs = max(1, self.r_dim) if costs is None else positive_int("costs", costs)
         parts: Any = {"prior": prior, "guide": guide, "p0": p0, "revenue_map": revenue_map}
         parts |= {"x_decoder": x_decoder, "r_decoder": r_decoder, "cost_family": cost_family}
         with Randomness(seed_of(seed)).in_use():
@@ -156,12 +157,14 @@ class GCM(StrictPredictions):
         map_shape = self.map_shape(cost_shape)
         self.revenue_map = self.response.revenue_maps(make, self.r_dim, map_shape)
         self.w_prior, columns = StandardNormal(self.r_dim), self.r_dim + self.out_dim
-        drawn = Conditional, dist.Normal, columns, (self.r_dim,), hidden
-        self.r_decoder = module_or("r_decoder", parts["r_decoder"], *drawn)
+        self.r_decoder: Any = StandardNormal(0)  # without revenues there is nothing to draw
+        if self.r_dim:
+            drawn = Conditional, dist.Normal, columns, (self.r_dim,), hidden
+            self.r_decoder = module_or("r_decoder", parts["r_decoder"], *drawn)
         x_parts = self.z_prior, self.z_dim, self.x_dim, hidden
         self.x_decoder: Any = build.x_decoder_part(parts["x_decoder"], *x_parts)
-        self.w_guide: Any = None
-        if not self.reads_x:
+        self.w_guide: Any = None if self.reads_x else StandardNormal(0)
+        if self.r_dim and not self.reads_x:
             self.w_guide = Conditional(dist.Normal, 2 * columns, (self.r_dim,), hidden)
         plain = isinstance(self.revenue_map, nn.Identity)
         self.costs_have_units = plain and not self.response.moves_revenue

@@ -67,7 +67,7 @@ class StandardNormal(nn.Module):
 
     def __init__(self, dim: int) -> None:
         super().__init__()
-        dim = positive_int("dim", dim)
+        dim = positive_int("dim", dim, minimum=0)
         self.register_buffer("loc", torch.zeros(dim))
         self.register_buffer("scale", torch.ones(dim))
 

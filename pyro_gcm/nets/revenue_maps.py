@@ -25,10 +25,11 @@ class PositiveLinear(nn.Module):
 
     def __init__(self, r_dim: int, event_shape: Sequence[int]) -> None:
         super().__init__()
-        self.event_shape, r_dim = shape_of("event_shape", event_shape), positive_int("r_dim", r_dim)
+        self.event_shape = shape_of("event_shape", event_shape)
+        r_dim = positive_int("r_dim", r_dim, minimum=0)
         # Random weights around 1/m, which make the alternatives different.
         self.raw_weight = nn.Parameter(torch.empty(*self.event_shape, r_dim))
-        self.start_around(1.0 / r_dim, slice(None))
+        self.start_around(1.0 / max(1, r_dim), slice(None))
 
     @torch.no_grad()
     def start_around(self, mean: float, columns: slice) -> None:

@@ -17,7 +17,7 @@ from reproduce.rendering.markdown import markdown, shown
 from reproduce.runs import Fit, Scores, Settings
 from reproduce.study import Study
 
-#: Chosen by hand on auctions of seeds from 100. Bids and prices enter as logarithms.
+#: Chosen by hand on auctions of seeds from 100.
 SETTINGS: Settings = {
     "model": {"hidden": [16], "num_samples": 512},
     "fit": {"epochs": 30, "batch_size": 512, "num_particles": 128, "learning_rate": 0.02},
@@ -38,22 +38,34 @@ IMPRESSIONS = 4000
 def train(
     auctions: data.Auctions, variant: str, seed: int, settings: Settings, device: str = "cpu"
 ) -> GCM:
-    """GCM of log-prices, from the prices that were revealed or from wins and losses alone."""
-    model = GCM(auctions.x_dim, 1, seed=seed, **settings["model"])
-    cost = auctions.cost.log() if variant == VARIANTS[0] else None
+    """GCM of prices as times, from those that were revealed or from wins and losses alone."""
+    model = GCM(auctions.x_dim, 0, response="survival", seed=seed, **settings["model"])
+    prices = auctions.seen_prices if variant == VARIANTS[0] else auctions.outcomes
     optimizer = partial(torch.optim.AdamW, weight_decay=settings["weight_decay"])
     options: Any = {"seed": seed, "device": device, "progress": False, **settings["fit"]}
-    columns = auctions.x, auctions.bid.log(), auctions.won, cost
-    fit(model, *columns, settings=FitSettings(optimizer), **options)
+    fit(
+        model,
+        auctions.x,
+        no_revenues(auctions.x),
+        prices,
+        settings=FitSettings(optimizer),
+        **options,
+    )
     return model
+
+
+def no_revenues(x: Tensor) -> Tensor:
+    """No column beside the bid, which is the time: r of a model with r_dim=0."""
+    return x.new_zeros(len(x), 0)
 
 
 def scores(model: GCM, test: data.Auctions, device: str = "cpu") -> tuple[Scores, Tensor]:
     """Errors of the bid that wins with probability 0.9, and the log score of every auction."""
     x = test.x[:IMPRESSIONS]
-    bid = model.required_revenue(x.to(device), TARGET).double().exp().cpu()
+    price = model.predictive(x.to(device), no_revenues(x.to(device)))
+    bid = price.quantile([TARGET])[:, 0].double().cpu()
     error = bid / test.winning_bid(x, TARGET) - 1.0
-    columns = test.x, test.bid.log(), test.won
+    columns = test.x, no_revenues(test.x), test.outcomes.columns()
     log_p = model.log_prob(*(column.to(device) for column in columns)).double().cpu()
     values = {
         "mean absolute error of the bid": error.abs().mean().item(),

@@ -74,6 +74,13 @@ def test_only_what_the_auction_reveals_is_observed(many: Auctions) -> None:
     assert not won[censored].any()
     assert (many.true_price >= bid)[censored].all()
     assert torch.equal(cost.isnan(), ~exact)
+    seen, outcomes = many.seen_prices, many.outcomes
+    for times in (seen, outcomes):
+        assert (times.lower <= many.true_price).all()
+        assert (many.true_price <= times.upper).all()
+    assert torch.equal(seen.is_exact, exact)
+    assert torch.equal(seen.lower[~won], bid[~won])
+    assert torch.equal(outcomes.upper[won], bid[won])
     # The exchange is independent of the price, so wins are as frequent as elsewhere.
     assert (status.double().mean() - 0.3).abs() < 4 * 0.46 / len(many) ** 0.5
     gap = many.won[status].mean() - many.won[~status].mean()

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -204,12 +205,14 @@ def test_scores_of_the_truth_are_perfect():
     test = data.simulate_auctions(500, seed=3)
 
     class Truth:
-        def required_revenue(self, x, level):
-            return test.winning_bid(x, level).log()
+        def predictive(self, x, r):
+            price = SimpleNamespace()
+            price.quantile = lambda levels: test.winning_bid(x, levels[0])[:, None]
+            return price
 
         def log_prob(self, x, r, y):
-            p = test.win_probability(x, r.exp())
-            return torch.where(y > 0, p.log(), torch.log1p(-p))
+            p = test.win_probability(x, test.bid)
+            return torch.where(y[:, 0] == 0.0, p.log(), torch.log1p(-p))
 
     values, log_p = auctions.scores(Truth(), test)
     assert values["mean absolute error of the bid"] < 1e-6

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM, FitResult, fit
 from pyro_gcm.data import SurvivalTimes
+from pyro_gcm.distributions import shifted
 from pyro_gcm.models import MemberGCM
-from pyro_gcm.nets import Conditional, FactorCosts, MixedCosts
+from pyro_gcm.nets import Conditional
 from pyro_gcm.responses import Continuous, Ordinal, Survival, WholeDistribution
 from pyro_gcm.training import gathered
 
@@ -55,6 +56,26 @@ class Kind(NamedTuple):
     def objective(self) -> str | None:
         """What it is trained for, if not for its default."""
         return self.training.get("objective")
+
+
+class Factor(GCM):
+    """Costs of a row that share a factor."""
+
+    def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+        z = sample("z", lambda: self.z_dist(x))
+        u = sample("u", dist.Normal(torch.zeros(len(x)).double(), 1.0))
+        c = sample("c", lambda: shifted(self.c_dist(z, x), 0.7 * u))
+        return sample("y", lambda: self.y_dist(c, x, r), obs=y)
+
+
+class Modes(GCM):
+    """Costs of a row that has one of two modes."""
+
+    def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+        z = sample("z", lambda: self.z_dist(x))
+        u = sample("u", lambda: dist.Categorical(logits=z))
+        c = sample("c", lambda: shifted(self.c_dist(z, x), 2.0 * u - 1.0))
+        return sample("y", lambda: self.y_dist(c, x, r), obs=y)
 
 
 def laplace_kernel() -> Conditional:
@@ -122,10 +143,6 @@ KINDS: dict[str, Kind] = {
         revenue_map="piecewise_linear", cost_family="logistic", fit={"elbo": "elbo"}
     ),
     "sigmoid and laplace costs": _kind(revenue_map="sigmoid", cost_family="laplace"),
-    "common factor": _kind(cost_family=lambda: FactorCosts(2, (R_DIM,), "logistic", 4)),
-    "modes of costs": _kind(
-        "continuous", cost_family=lambda: MixedCosts(2, (2, 2), 2, "laplace", 4), alternatives=2
-    ),
     "members": _kind(family=MemberGCM, **_MEMBERS),
     "members, continuous": _kind("continuous", MemberGCM, **_MEMBERS),
     "implicit": _igcm(),

@@ -3,8 +3,7 @@
 from pyro_gcm.distributions.base import LazyDistribution
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.curve_outcome import AlongAxis, OrderedLevel
-from pyro_gcm.distributions.dependent_costs import CommonFactor, CostMixture, shifted
-from pyro_gcm.distributions.event_sides import InfiniteCost
+from pyro_gcm.distributions.event_sides import InfiniteCost, shifted
 from pyro_gcm.distributions.event_time import EventTime
 from pyro_gcm.distributions.families import CostFamily, cost_family
 from pyro_gcm.distributions.latent_mixture import LatentMixture
@@ -22,9 +21,7 @@ from pyro_gcm.distributions.threshold_normal import ThresholdNormal, ThresholdQu
 
 __all__ = [
     "AlongAxis",
-    "CommonFactor",
     "CostFamily",
-    "CostMixture",
     "CostPosterior",
     "EventTime",
     "GuessedEvent",

@@ -17,7 +17,12 @@ from torch.nn.functional import logsigmoid
 
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable, distributions, tensors
-from pyro_gcm.distributions.families import base_distribution, cost_family
+from pyro_gcm.distributions.families import (
+    base_distribution,
+    cost_family,
+    of_same_family,
+    parameters_of,
+)
 
 
 class Left:
@@ -257,3 +262,23 @@ def prepend_atom(
 def finite_part(cost: Any) -> Any:
     """The distribution of a cost given that it is finite."""
     return cost.cost if isinstance(cost, InfiniteCost) else cost
+
+
+def shifted(cost: Any, by: Tensor) -> Any:
+    """Costs [..., (G,) K] of a location-scale family, moved by one number for each row.
+
+    :param by: [...]; infinite costs stay infinite.
+    :raises TypeError: for costs that are no distribution, or a shift that is no tensor.
+    :raises ValueError: for a family without a parameter `loc`.
+    """
+    distributions(cost=cost)
+    tensors(by=by)
+    if isinstance(cost, InfiniteCost):
+        return InfiniteCost(shifted(cost.cost, by), cost.logits, validate_args=False)
+    base = base_distribution(cost)
+    parameters = parameters_of(base)
+    if "loc" not in parameters:
+        raise ValueError(f"cost must have a parameter 'loc' to shift, got {type(base).__name__}")
+    events = len(cost.event_shape)
+    parameters["loc"] = parameters["loc"] + by.reshape(*by.shape, *(1,) * events)
+    return of_same_family(base, **parameters).to_event(events)

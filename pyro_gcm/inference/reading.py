@@ -27,7 +27,6 @@ from pyro_gcm._utils.evaluating import HasTensors
 from pyro_gcm._utils.moments import KnownMoments
 from pyro_gcm._utils.validation import ChecksRows, OfRows
 from pyro_gcm.distributions import LazyDistribution, ObservedCost, given_observed
-from pyro_gcm.distributions.dependent_costs import DependentCosts
 from pyro_gcm.distributions.event_sides import Left
 from pyro_gcm.distributions.revenue_posterior import coordinates
 from pyro_gcm.nets import Standardizer
@@ -242,13 +241,8 @@ class Reader:
         return self.observe(name, columns.mask(~missing).to_event(1), value)
 
     def leave(self, name: str, p: Any, obs: Any) -> Any:
-        """A site that is left as its distribution; given what was observed of costs.
-
-        Costs that go together bring a latent site, given which they are independent.
-        """
+        """A site that is left as its distribution; given what was observed of costs."""
         fn = self.distribution(name, p)
-        if isinstance(fn, DependentCosts):
-            fn = fn.given(self(f"{name}_{fn.latent_name}", fn.latent))
         if obs is not None:
             units, r = self.model.r_standardizer, self.values.get("r", self.r)
             self.observe(f"{name}_observed", ObservedCost(fn, units.loc, units.scale), obs)

@@ -15,7 +15,6 @@ from pyro_gcm._utils.validation import ArrayLike, columns_of_units, matrix, posi
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.distributions.base import checks
-from pyro_gcm.distributions.dependent_costs import DependentCosts, independent_costs
 from pyro_gcm.distributions.event_sides import sides
 from pyro_gcm.distributions.families import resolve_cost_family
 from pyro_gcm.inference.reading import Objective
@@ -86,12 +85,10 @@ class Parts(nn.Module):
         self.response.prepare(self, cost_shape)
         costs = check_shape("cost_family", self.cost_net, self.cost_dim, cost_shape)
         try:
-            OrderEvent(independent_costs(costs), torch.zeros(1))
+            OrderEvent(costs, torch.zeros(1))
         except (TypeError, ValueError) as error:
             raise ValueError(f"cost_family must give costs for an order event: {error}") from error
         if self.infinite_net is not None:
-            if isinstance(costs, DependentCosts):
-                raise ValueError(f"p0 needs independent costs, got {type(costs).__name__}")
             check_shape("p0", self.infinite_net, columns, cost_shape[:-1], drawn=False)
 
     def add_units(self, num_samples: int, sizes: dict[str, int], seed: int) -> None:

@@ -73,8 +73,7 @@ class GCM(StrictPredictions):
         makes up for another; more can.
     :param costs: number K of costs an alternative has; by default one for each revenue.
     :param cost_family: "normal", "logistic", "laplace", a registered class, or a module that takes
-        z [..., D] to independent costs, or to costs that go together: `nets.FactorCosts`,
-        `nets.MixedCosts`.
+        z [..., D] to independent costs.
     :param revenue_map: "identity", "positive_linear", "piecewise_linear" (splines, for long tails
         and steps), "probit", "sigmoid" (bounded; paper, appendix C), an increasing torch
         `Transform`, or an increasing module from standardised revenues [..., m] to [..., (G,) K];

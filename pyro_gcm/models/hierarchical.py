@@ -12,7 +12,7 @@ from torch import Tensor
 from pyro_gcm._utils.moments import KnownMoments
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import positive_int, shown
-from pyro_gcm.distributions.dependent_costs import shifted
+from pyro_gcm.distributions import shifted
 from pyro_gcm.inference.reading import of, of_rows
 from pyro_gcm.models.gcm import GCM
 

@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyro.distributions as dist
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from pyro_gcm import GCM, FitSettings, fit, fit_members
+from pyro_gcm.distributions import shifted
 from pyro_gcm.inference import WeightPosterior, bayesian
 from pyro_gcm.models import HierarchicalGCM
-from pyro_gcm.nets import FactorCosts, MixedCosts
 from reproduce.rendering.markdown import known_first, markdown, number
 from reproduce.runs import Fit, Scores
 from reproduce.study import Study, each
@@ -124,16 +125,41 @@ def groups(method: str, seed: int) -> Scores:
     }
 
 
+class Factor(GCM):
+    """A GCM whose costs of a row share a factor u, and so are correlated given z."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.loading = nn.Parameter(torch.tensor(0.5))
+
+    def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+        """The factor is a site of the row, which moves its costs."""
+        z = sample("z", lambda: self.z_dist(x))
+        u = sample("u", dist.Normal(torch.zeros(len(x)), 1.0))
+        c = sample("c", lambda: shifted(self.c_dist(z, x), self.loading * u))
+        return sample("y", lambda: self.y_dist(c, x, r), obs=y)
+
+
+class Modes(GCM):
+    """A GCM whose rows have one of two modes u, which moves their costs."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.logits = nn.Parameter(torch.zeros(2))
+        self.modes = nn.Parameter(torch.tensor([-1.0, 1.0]))
+
+    def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+        """The site of the mode is summed out."""
+        z = sample("z", lambda: self.z_dist(x))
+        u = sample("u", lambda: dist.Categorical(logits=self.logits.expand(len(x), 2)))
+        c = sample("c", lambda: shifted(self.c_dist(z, x), self.modes[u.long()]))
+        return sample("y", lambda: self.y_dist(c, x, r), obs=y)
+
+
 def _small(method: str, columns: Columns, seed: int, epochs: int) -> GCM:
-    """A small GCM after training; the method says which costs it has and how z is drawn."""
-    torch.manual_seed(seed)
-    x_dim, r_dim = columns[0].shape[1], columns[1].shape[1]
-    costs: Any = "normal"
-    if "factor" in method:
-        costs = FactorCosts(2, (r_dim,), hidden=8)
-    elif "modes" in method:
-        costs = MixedCosts(2, (r_dim,), modes=2, hidden=8)
-    model = GCM(x_dim, r_dim, hidden=8, z_dim=2, cost_family=costs, seed=seed)
+    """A small GCM after training; the method says which story it has and how z is drawn."""
+    kind = Factor if "factor" in method else Modes if "modes" in method else GCM
+    model = kind(columns[0].shape[1], columns[1].shape[1], hidden=8, z_dim=2, seed=seed)
     draws = FitSettings(particles="qmc" if "Sobol" in method else "random")
     fit(model, *columns, epochs=epochs, seed=seed, settings=draws, progress=False)
     return model

@@ -14,8 +14,6 @@ from torch import Tensor
 
 from pyro_gcm.distributions import (
     AlongAxis,
-    CommonFactor,
-    CostMixture,
     EventTime,
     GuessedEvent,
     InfiniteCost,
@@ -29,7 +27,6 @@ from pyro_gcm.distributions import (
     ThresholdQuantile,
 )
 from pyro_gcm.distributions.curve_outcome import AxisUnits
-from pyro_gcm.distributions.dependent_costs import GivenFactor
 from pyro_gcm.distributions.several_outcomes import SeveralOutcomes
 from pyro_gcm.nets import ConditionalFlow, DiagNormalMixture
 
@@ -208,13 +205,6 @@ CASES: dict[str, Callable[[Shape], Any]] = {
     "infinite cost, alternatives": partial(cost, event=(2, 3), infinite=True),
     "observed cost": lambda b: ObservedCost(cost(b), 2.0, 3.0),
     "observed cost, alternatives": lambda b: ObservedCost(cost(b, (2, 3), True), 2.0, 3.0),
-    "common factor": lambda b: CommonFactor(cost(b), 0.9 * uniform(3)),
-    "common factor, alternatives": lambda b: CommonFactor(logistic(b), 0.9 * uniform(*b, 2, 3)),
-    "univariate, given a factor": (
-        lambda b: GivenFactor(dist.Logistic(real(*b), positive()), real(*b), positive(*b))
-    ),
-    "modes": lambda b: CostMixture(real(*b, 2), cost(b, (2, 3))),
-    "modes, alternatives": lambda b: CostMixture(real(2), cost(b, (2, 2, 3))),
     "partly known": partly_known,
     "lazy": lazy,
     "mixture of normals": mixture_of_normals,

@@ -27,7 +27,6 @@ from convention_cases import (
     Shape,
     cost,
     event,
-    logistic,
     outcome,
     random_revenue,
     real,
@@ -36,8 +35,6 @@ from torch import Tensor
 
 from pyro_gcm.distributions import (
     AlongAxis,
-    CommonFactor,
-    CostMixture,
     CostPosterior,
     EventTime,
     GuessedEvent,
@@ -53,7 +50,6 @@ from pyro_gcm.distributions import (
     ThresholdQuantile,
 )
 from pyro_gcm.distributions.curve_posterior import CurvePosterior
-from pyro_gcm.distributions.dependent_costs import GivenFactor
 from pyro_gcm.distributions.several_outcomes import SeveralOutcomes, SideBySide
 from pyro_gcm.nets import DiagNormalMixture
 from pyro_gcm.nets.latent import FlowDistribution
@@ -68,7 +64,6 @@ DISCRETE = OrderEvent | GuessedEvent | OrderedLevel
 #: Arguments and their shapes for batch shape `batch`; a distribution has the shape of its draws.
 SHAPES: dict[type, Callable[[Shape], dict[str, Any]]] = {
     OrderEvent: lambda batch: {"cost": (*batch, 2, 3), "revenue": (3,), "cost_event_dim": 2},
-    GivenFactor: lambda batch: {"base": batch, "shift": batch, "spread": ()},
     PartlyKnown: lambda batch: {"base_dist": batch, "known": ()},
     ThresholdNormal: lambda batch: {
         "event": batch, "threshold_loc": (), "threshold_scale": (), "scale": ()
@@ -85,8 +80,6 @@ NOT_INFERRED: dict[type, tuple[str, dict[str, Any]]] = {
     CostPosterior: ("the shape of an event is not that of its costs", {"event": (), "outcome": ()}),
     RevenuePosterior: ("as for the costs", {"event": (), "outcome": ()}),
     InfiniteCost: ("(2, 3) may be [B, K] or [G, K]", {"cost": (2, 3), "logits": ()}),
-    CommonFactor: ("(2, 3) may be [B, K] or [G, K]", {"cost": (2, 3), "loading": ()}),
-    CostMixture: ("as for a factor", {"logits": (5,), "components": (5, 2, 3)}),
     LatentMixture: ("(5, 2, 3) may be [N, B, K] or [N, G, K]", {"component": (5, 2, 3)}),
     ObservedCost: ("(2, 3) may be [B, K] or [G, K]", {"cost": (2, 3)}),
     GuessedEvent: ("the shape of an event is not that of its costs", {"event": (), "logits": ()}),
@@ -102,11 +95,6 @@ NOT_INFERRED: dict[type, tuple[str, dict[str, Any]]] = {
 cases = pytest.mark.parametrize("case", CASES)
 batches = pytest.mark.parametrize("batch", [(), (3, 1)], ids=str)
 ONE = torch.ones((), dtype=torch.float64)
-
-
-def given_factor() -> Any:
-    """Costs that their parameters alone do not determine."""
-    return CommonFactor(logistic(()), 0.5 * ONE).given(ONE)
 
 
 CORRELATED = dist.MultivariateNormal(torch.zeros(2), torch.eye(2))
@@ -220,11 +208,6 @@ def test_shapes_are_not_inferred_from_a_draw_of_the_costs_or_from_too_little() -
         ("level", lambda: ThresholdQuantile(event(()), ONE, ONE, 3.0 * ONE, ONE)),
         ("level", lambda: ThresholdQuantile(event(()), ONE, ONE, math.nan * ONE, ONE)),
         ("scale", lambda: ThresholdQuantile(event(()), ONE, ONE, 0.5 * ONE, -ONE)),
-        ("loading", lambda: CommonFactor(cost(()), ONE)),
-        ("got MultivariateNormal", lambda: CommonFactor(CORRELATED, 0.5 * ONE)),
-        ("logits", lambda: CostMixture(math.nan * real(2), cost((), (2, 3)))),
-        ("components", lambda: CostMixture(real(4), cost((), (2, 3)))),
-        ("components", lambda: CostMixture(real(2), given_factor())),
         ("component", lambda: LatentMixture(cost(()), ONE, ONE)),
         ("component", lambda: LatentMixture(dist.Normal(real(5, 3), 1.0), ONE, ONE)),
         ("scale", lambda: LatentMixture(cost((5,)), ONE, -ONE)),

@@ -12,7 +12,6 @@ from torch import Tensor
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.inference import ImportanceWeightedELBO, PooledELBO
 from pyro_gcm.models import MemberGCM
-from pyro_gcm.nets import FactorCosts, MixedCosts
 
 
 class Rows(NamedTuple):
@@ -45,13 +44,9 @@ CASES: dict[str, tuple[type[Any], dict[str, Any], dict[str, Any]]] = {
     "continuous": (GCM, {"response": "continuous", "revenue_map": "piecewise_linear"}, {}),
     "quantile": (GCM, {"response": "quantile"}, {}),
     "categorical": (GCM, {"prior": "categorical"}, {}),
-    "common factor": (GCM, {"cost_family": lambda: FactorCosts(2, (2,), "logistic", 4)}, {}),
-    "modes of costs": (GCM, {"cost_family": lambda: MixedCosts(2, (2,), 2, "normal", 4)}, {}),
-    "modes, one draw": (
-        GCM,
-        {"cost_family": lambda: MixedCosts(2, (2,), 2, "normal", 4), "guide": "posterior"},
-        {"elbo": "enum"},
-    ),
+    "common factor": (zoo.Factor, {"cost_family": "logistic"}, {}),
+    "modes of costs": (zoo.Modes, {}, {}),
+    "modes, one draw": (zoo.Modes, {"guide": "posterior"}, {"elbo": "enum"}),
     "members": (MemberGCM, MEMBERS, {"objective": "members"}),
     "members, pooled": (MemberGCM, MEMBERS, {"objective": "members", "elbo": PooledELBO(0.3)}),
     "members, evidence": (MemberGCM, MEMBERS, {"objective": "conditional"}),

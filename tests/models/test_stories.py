@@ -7,12 +7,14 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
 import zoo
 from changed_stories import KINDS, OTHERS, cases, trained
+from scipy.stats import ks_2samp
 from torch import Tensor
 
 from pyro_gcm import GCM, IGCM, export, load, save, to_arviz
@@ -268,3 +270,26 @@ def test_an_objective_is_one_record() -> None:
     higher = r + 0.3 * torch.rand(r.shape, generator=torch.Generator().manual_seed(0))
     assert (model.predict(x, higher) >= model.predict(x, r)).all()
     assert "c" in model.cost_posterior(data.x[:2], data.r[:2], data.y[:2], num_samples=9)
+
+
+@pytest.mark.parametrize("outcome", [0.0, 1.0])
+@pytest.mark.parametrize("family", [zoo.Factor, zoo.Modes])
+def test_posteriors_of_a_factor_and_of_modes_are_those_of_rejection(
+    family: type[GCM], outcome: float
+) -> None:
+    model, rows = zoo.informative(zoo.make(family)), zoo.rows(count=400)
+    model.learn_units(*rows[:3])
+    x, r, y = rows.x[:1], rows.r[:1], torch.tensor([outcome]).double()
+    draws = model.cost_posterior(
+        x, r, y, num_samples=4000, num_proposals=20_000, units="standard", progress=False
+    )
+    torch.manual_seed(2)
+    sites = poutine.trace(model.model).get_trace(x.expand(40_000, -1), r.expand(40_000, -1)).nodes
+    happened = sites["y"]["value"] == outcome
+    for name in ("z", "u", "c"):
+        found, wanted = draws[name][:, 0], sites[name]["value"][happened]
+        for k, column in enumerate(wanted.reshape(len(wanted), -1).T):
+            column_found = found.reshape(len(found), -1)[:, k]
+            assert ks_2samp(column_found.numpy(), column.detach().numpy()).pvalue > 1e-3
+    together = (np.corrcoef(v.detach().T.numpy()) for v in (draws["c"][:, 0], wanted))
+    np.testing.assert_allclose(*together, atol=0.08)

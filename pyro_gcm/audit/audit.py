@@ -28,9 +28,6 @@ from pyro_gcm.audit.predictors import Array, as_predictor, evaluating
 from pyro_gcm.audit.result import MonotonicityAudit
 from pyro_gcm.audit.searches import SEARCHES, Searches
 
-#: Rows whose costs are looked at for a proof, at most.
-PROVED_ROWS = 512
-
 
 @one_thread()
 def audit_monotonicity(
@@ -130,8 +127,6 @@ def audit_monotonicity(
             for search, share in zip(searches, _shares(pairs, len(searches)), strict=True):
                 run(search, share, np.random.default_rng([seed, SEARCHES.index(search)]))
         witness = run.witness()
-        look = getattr(predictor, "order_proof", None) if (signs >= 0.0).all() else None
-        proof = None if look is None else look(torch.from_numpy(x[:PROVED_ROWS]))
     _warn_of_small_units(run)
     moved, violations, alone = np.sum([tally.columns for tally in run.tallies], 0)
     x_names, r_names = (
@@ -160,7 +155,6 @@ def audit_monotonicity(
         witness=witness,
         x_names=x_names,
         r_names=r_names,
-        proof=proof,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -68,7 +68,6 @@ class MonotonicityAudit:
     :param tolerance: fraction of max(1, abs(prediction)) up to which a drop counts as rounding.
     :param witness: the worst violation, or None.
     :param x_names: names of the columns of x; `r_names`: those of r.
-    :param proof: of a `GCM`, what is known of its computation (`GCM.order_proof`); else None.
     """
 
     frame: pd.DataFrame
@@ -79,7 +78,6 @@ class MonotonicityAudit:
     witness: Witness | None
     x_names: tuple[str, ...]
     r_names: tuple[str, ...]
-    proof: Any = None
 
     @property
     def passed(self) -> bool:
@@ -124,8 +122,6 @@ class MonotonicityAudit:
             f"rounding and {self.ties} ties in {self.pairs} pairs (tolerance {self.tolerance:.2g})",
             self.frame.to_string(index=False, float_format=lambda v: f"{v:.3g}"),
         ]
-        if self.proof is not None:
-            lines.append(str(self.proof))
         if self.violations:
             columns = self.by_column.to_string(index=False, float_format=lambda v: f"{v:.3g}")
             lines += ["", columns, "", *self._witness_lines()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from pyro_gcm._utils.tensors import without_tensor
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import shown
 from pyro_gcm.audit.adapters import event_column
-from pyro_gcm.audit.audit import PROVED_ROWS, audit_monotonicity
+from pyro_gcm.audit.audit import audit_monotonicity
 from pyro_gcm.audit.result import MonotonicityAudit
 
 Array = npt.NDArray[np.float64]
@@ -41,8 +40,7 @@ def audit_table(
         the predictor's `monotonic_cst`.
     :param options: of `audit_monotonicity`: pairs, searches, margin, tolerance, batch_size, seed,
         progress.
-    :returns: the audit, for directions that are left out with the `order_proof` of the predictor,
-        if it has one, as estimators of a GCM do.
+    :returns: the audit.
     :raises TypeError: for a predictor that cannot be called.
     :raises ValueError: for columns that X does not have, or that cannot be constrained.
 
@@ -63,12 +61,7 @@ def audit_table(
     rows = pd.DataFrame({"row": np.arange(table.rows, dtype=np.float64)})
     values = pd.DataFrame(table.values, columns=table.names)
     options = {"increasing": table.signs, "adapter": "call(x, r)", "dtype": "float64", **options}
-    audit = audit_monotonicity(function, rows, values, **options)
-    look = getattr(predictor, "order_proof", None) if directions is None else None
-    if look is None:
-        return audit
-    first = np.arange(min(table.rows, PROVED_ROWS))
-    return replace(audit, proof=look(table.with_values(first, table.values[first])))
+    return audit_monotonicity(function, rows, values, **options)
 
 
 def _prediction(predictor: Any) -> Any:

@@ -25,7 +25,6 @@ from pyro_gcm.estimators.moving import (
 from pyro_gcm.estimators.reasons import reasons
 from pyro_gcm.estimators.targets import Array
 from pyro_gcm.estimators.training import TrainingPlan, TrainingRows, gcm_plan
-from pyro_gcm.models.order_proof import OrderProof
 from pyro_gcm.responses import Response
 
 if TYPE_CHECKING:
@@ -42,19 +41,6 @@ class Answers(MonotoneEstimator):
 
     def _plan(self, response: str | Response, rows: TrainingRows) -> TrainingPlan:
         return gcm_plan(self, response, rows)
-
-    def order_proof(self, X: Any) -> OrderProof:
-        """Whether predictions of rows of X can fall in a constrained column through rounding.
-
-        It is that of the model (`GCM.order_proof`): a column is read by a difference, a quotient, a
-        clip and a rounding, each of which keeps the order.
-
-        :param X: a table of n rows.
-        """
-        x, _ = self._rows(X)
-        model: Any = self.model_
-        proof: OrderProof = model.order_proof(x)
-        return proof
 
     @checks(below=flag)
     def required(

@@ -14,7 +14,6 @@ from pyro_gcm._utils.tensors import elementwise
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix, positive_int, same_rows
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.event_planes import ALL, CostCoordinates, EventPlanes, Factor, planes
-from pyro_gcm.models.order_proof import OrderProof, order_proof
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.models.predictions import Count, prediction
 from pyro_gcm.models.surfaces import strict_surface
@@ -49,23 +48,6 @@ class StrictPredictions(Posteriors):
     def tells_the_figure(self) -> bool:
         """Whether r enters y alone, through its map, so that predictions need not be read anew."""
         return not self.overrides("story", "y_dist")
-
-    @prediction
-    def order_proof(self, x: ArrayLike) -> OrderProof:
-        """Whether the predictions of rows x [n, x_dim] can fall in a revenue through rounding.
-
-        Every step of their computation is looked at: those that are proved to keep the order, those
-        that were measured, and those that are not covered, such as a revenue map of the user.
-
-        >>> import torch
-        >>> from pyro_gcm import GCM
-        >>> proof = GCM(1, 2, revenue_map="sigmoid", seed=0).order_proof(torch.zeros(3, 1))
-        >>> [step.name for step in proof.steps if step.status == "proved"]
-        ['outcome', 'units of r', 'revenue map', 'costs', 'average']
-        """
-        x = matrix("x", x, self.x_dim, "x_dim", self.device)
-        r = self.r_standardizer.loc.expand(len(x), -1)
-        return order_proof(self, lambda: MovingRevenues(self, self.noise(None), x, r).p_y_event)
 
     @prediction
     def required_revenue(

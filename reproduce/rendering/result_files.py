@@ -99,7 +99,7 @@ FILES = {
     **_of("stories"),
     **_of("crossings"),
     # Those of four functions are run again with ATEN_CPU_CAPABILITY=avx2.
-    "primitives": ("primitives", 576 + 256),
+    "primitives": ("primitives", 384 + 256),
     **_of("particles"),
     **_of("reference_posteriors"),
     **_of("guide_calibration"),

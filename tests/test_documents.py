@@ -114,7 +114,7 @@ def test_examples_of_the_documentation_run(document: str) -> None:
 @pytest.mark.long(keep=0)
 def test_examples_and_commands_of_the_start_page_run(tmp_path: Path) -> None:
     assert run_examples("docs/start.md", commands=True)
-    for name in ("loans/weights.safetensors", "from_csv/weights.safetensors", "scores.csv"):
+    for name in ("loans/card.json", "from_csv/card.json", "scores.csv"):
         assert (tmp_path / name).stat().st_size > 0
 
 

@@ -16,7 +16,6 @@ from pyro_gcm import GCM, export, fit, load, save
 from pyro_gcm._utils.writing import write_file
 from pyro_gcm.baselines import MLP
 from pyro_gcm.baselines import fit as fit_baseline
-from pyro_gcm.cli import main
 from pyro_gcm.diagnostics import render_model
 from pyro_gcm.io import read_card
 
@@ -125,34 +124,7 @@ def test_a_path_that_cannot_be_is_refused_by_name(
     assert os.listdir(tmp_path) == ["loop"]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux has these devices")
-@pytest.mark.parametrize("place", ["pipe", "/dev/full", "/dev/zero", "."])
-@pytest.mark.parametrize("door", ["fit", "baselines.fit", "audit"])
-def test_what_is_read_and_written_must_be_a_regular_file(
-    door: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    os.mkfifo("pipe")
-    if door == "audit":
-        assert main(["audit", "m:f", place, "--r", "a"]) == 2
-        return
-    call, argument = DOORS[door]
-    with pytest.raises(ValueError, match=rf"^{argument} must be a (regular )?file, and {place}"):
-        call(place)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux has pipes with names")
-def test_a_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="pipe could not be written"):
-        write_file(tmp_path / "pipe", b"content")
-    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-    write_file(tmp_path / "pipe", b"content")
-    assert os.read(reader, 100) == b"content"
-    os.close(reader)
-
-
-def test_a_name_of_any_length_can_be_written(tmp_path: Path) -> None:
-    write_file(tmp_path / ("n" * 255), b"content")
-    assert read_card(save(GCM(1, 1), tmp_path / ("f" * 255)))["class"] == "models.GCM"
-    save(GCM(1, 1), tmp_path / ("f" * 255), overwrite=True)
+@pytest.mark.parametrize("door", ["fit", "baselines.fit"])
+def test_a_checkpoint_is_no_folder(door: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^checkpoint must be a file, and .* is a folder"):
+        DOORS[door][0](tmp_path)

@@ -121,12 +121,10 @@ def path_of(name: str, value: Any) -> Path:
 
 
 def file_of(name: str, value: Any) -> Path:
-    """Return the path of a file that is read and written, and so no pipe and no device."""
+    """Return the path of a file that is read and written."""
     path = path_of(name, value)
     if path.is_dir():
         raise ValueError(f"{name} must be a file, and {path} is a folder")
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{name} must be a regular file, and {path} is a device or a pipe")
     return path
 
 

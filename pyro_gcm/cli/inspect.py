@@ -31,8 +31,8 @@ _DIRECTIONS = {1: "increasing", -1: "decreasing", 0: "free"}
 def info(model: Model, as_json: Json = False, quiet: Quiet = False) -> None:
     """Show what the folder of a model holds.
 
-    That is its kind, columns, directions, rows and versions. Every file is compared with the
-    digests in the manifest; no model is made.
+    That is its kind, columns, directions, rows and versions, as its card has them; no model is
+    made.
 
     Example: pyro-gcm info model/
     """
@@ -74,9 +74,9 @@ def _described(card: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any
     ]
     about: dict[str, Any] = {"kind": kind_of(card), "class": card["class"]}
     if "classes" in data:
-        about["labels"] = notes.get("labels", data["classes"][1])
+        about["labels"] = data["classes"][1]
     if about["kind"] == "classifier":
-        about["positive"] = about["labels"][data.get("event_column", 1)]
+        about["positive"] = about["labels"][data["event_column"]]
     about |= {
         **{key: value for key, value in notes.items() if key != "columns"},
         "epochs": data["iterations"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -127,11 +126,11 @@ def check_out(out: Path | None, data: Path) -> None:
 
 def check_folder(out: Path, overwrite: bool) -> None:
     """Refuse a folder that cannot be written, or has what must not be lost."""
-    from pyro_gcm.io.folder import check_place, check_replaceable
+    from pyro_gcm.io.saving import check_place, check_replaceable
 
     with blamed("--out"):
         try:
-            check_replaceable(Path(os.path.realpath(out)), overwrite)
+            check_replaceable(out, overwrite)
         except FileExistsError as error:
             told = str(error).replace("pass overwrite=True", "pass --overwrite")
             raise FileExistsError(told) from error

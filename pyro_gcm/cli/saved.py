@@ -29,7 +29,7 @@ from pyro_gcm.estimators.kinds import kind_of as kind_of_response
 
 #: Where the card of a folder has what only the command line knows.
 NOTES = "table"
-_NOTED: dict[str, type] = {"target": str, "event": str, "labels": list, "reading": dict}
+_NOTED: dict[str, type] = {"target": str, "event": str, "reading": dict}
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class SavedModel:
 
     @property
     def labels(self) -> list[Any]:
-        """The names of `classes_`, which folders of version 0.2 have in their notes alone."""
-        found: list[Any] = self.notes.get("labels") or self.estimator.classes_.tolist()
+        """The classes of the estimator as Python has them."""
+        found: list[Any] = self.estimator.classes_.tolist()
         return found
 
     @property

@@ -47,8 +47,6 @@ def read_table(
     check_table_name("DATA", path)
     if path.is_dir():
         raise WrongUse(f"DATA must be a file, and {path} is a folder")
-    if path.exists() and not path.is_file():
-        raise WrongUse(f"DATA must be a regular file, and {path} is a device, a pipe or a socket")
     if not path.is_file():
         near = [f.name for f in path.parent.glob("*") if f.suffix.lower() in ENDINGS]
         hint = instead(path.name, sorted(near)) if path.parent.is_dir() else ""

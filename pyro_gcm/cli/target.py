@@ -269,9 +269,6 @@ def _read(model: SavedModel, column: pd.Series[Any]) -> npt.NDArray[Any]:
     """Labels or numbers of a column as the estimator has them."""
     name = f"--target {column.name!r}"
     with blamed():
-        if "labels" in model.notes:  # what a folder of version 0.2 calls the classes
-            values, known = target_column(name, column), np.array(model.labels)
-            column = model.estimator.classes_[places_of(values, known, name, "those of fit")]
         found: npt.NDArray[Any] = read_by(model.estimator, column, name)
     return found
 

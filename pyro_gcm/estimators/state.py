@@ -133,9 +133,9 @@ class FittedState(BaseEstimator):
             raise ValueError("has other numbers of columns and names than it was fitted to")
         if not all(isinstance(name, str) for name in data["names"]):
             raise ValueError("has names of columns that are no text")
-        if type(data["iterations"]) is not int or not isinstance(data.get("training", {}), dict):
+        if type(data["iterations"]) is not int or not isinstance(data["training"], dict):
             raise ValueError("has no number of iterations, or no summary of the training")
-        made.training_ = data.get("training", {})  # folders of the first version have none
+        made.training_ = data["training"]
         if data["names"]:
             made.feature_names_in_ = np.array(data["names"], dtype=object)
         if "classes" in data:

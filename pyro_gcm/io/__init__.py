@@ -1,4 +1,4 @@
-"""Models and estimators in a folder: safetensors, JSON and a manifest, nothing pickled.
+"""Models and estimators in a folder: safetensors and JSON, nothing pickled.
 
 `save` takes modules of the library, which record the arguments of their constructor, and objects of
 any class that is registered by name and has two methods::
@@ -17,16 +17,15 @@ any class that is registered by name and has two methods::
 
 `data` is plain: None, booleans, strings, finite numbers, lists, and dictionaries with strings as
 keys, whose order is kept. Tuples come back as lists, numbers of numpy as those of Python. A part is
-a tensor, a module of the library, bytes, which become a file of their own, or another object with
-these methods; its name has letters, digits, "_" and ".". A part from outside needs a factory under
-its name. Both come back in the type that they had, tensors on the CPU and modules on the device
-that `load` was given.
+a tensor, a module of the library, or another object with these methods. A part from outside needs a
+factory under its name. Both come back in the type that they had, tensors on the CPU and modules on
+the device that `load` was given.
 
 A module of your own that is made again from the arguments of its constructor, such as a subclass of
 `GCM` with a story of its own, needs no methods: `@pyro_gcm.io.recorded("mine.GroupedGCM")`.
 
 The name is what the folder keeps, so it must stay. A class is found once its module has been
-imported; `load` imports the packages `boosted`, `estimators`, `models` and `nets` itself.
+imported; `load` imports the packages `estimators`, `models` and `nets` itself.
 """
 
 from pyro_gcm._utils.archive import DamagedFile
@@ -34,12 +33,8 @@ from pyro_gcm._utils.recipe import recorded, register
 from pyro_gcm.io.saving import load, read_card, save
 from pyro_gcm.io.tree import MissingPart
 
-#: The name that `DamagedFile` had when it was for folders alone.
-DamagedFolder = DamagedFile
-
 __all__ = [
     "DamagedFile",
-    "DamagedFolder",
     "MissingPart",
     "load",
     "read_card",

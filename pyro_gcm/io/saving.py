@@ -1,8 +1,15 @@
-"""`save` and `load`."""
+"""`save` and `load`: a folder with `weights-<digest>.safetensors` and `card.json`.
+
+The card names the weights by their SHA-256 and has a digest of its own. It is replaced as the last
+step of a save, so that the folder holds a whole model at any time.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import platform
+import re
+import tempfile
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -12,16 +19,28 @@ import pyro
 import torch
 from torch import nn
 
-from pyro_gcm._utils.archive import is_name, undamaged
+from pyro_gcm._utils.archive import undamaged
 from pyro_gcm._utils.options import checks, flag, mapping, path_of
 from pyro_gcm._utils.plain_data import plain, read, written
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import shown
-from pyro_gcm.io.folder import MANIFEST, read_folder, write_folder
+from pyro_gcm._utils.writing import told_of, write_file
 from pyro_gcm.io.tree import Decoder, Encoder, Factories, MissingPart
 
-CARD, WEIGHTS = "card.json", "weights.safetensors"
-_OF_CARD = {"class": str, "versions": dict, "metrics": dict, "architecture": dict}
+CARD = "card.json"
+#: The number of the layout that is written and read.
+FORMAT = 1
+#: What a card has, with its types.
+_OF_CARD = {
+    **{"format": int, "class": str, "versions": dict, "metrics": dict, "architecture": dict},
+    "weights": str,
+}
+#: Names of weights, also of those that a save was writing when it was killed.
+_WEIGHTS = re.compile(r"\.?weights-([0-9a-f]{16})\.safetensors(?:\.partial)?")
+#: Names of what is not asked for: remains of a save, and what file managers and notebooks leave.
+_NO_OBSTACLE = re.compile(r"\..*|Thumbs\.db|[Dd]esktop\.ini|weights-[0-9a-f]{16}\.safetensors")
+#: Bytes that `check_place` writes.
+_ROOM = 1 << 20
 
 
 @checks(factories=mapping, metrics=mapping)
@@ -36,22 +55,23 @@ def save(
 ) -> Path:
     """Save a model or an estimator into a folder, without pickle.
 
-    The folder has `weights.safetensors`, `card.json` (what it is, with the arguments it was made
-    with, versions, how it was trained) and `manifest.json` (size and SHA-256 of the others). After
-    an error or an interrupt there is what was there before. A folder that is there stays, with its
-    permissions, and so do files in it that file managers and notebooks leave.
+    The folder has `card.json` (what it is, with the arguments it was made with, versions, how it
+    was trained, digests) and `weights-<digest>.safetensors`. Whenever the process ends, there is a
+    whole model: the old one until `card.json` is replaced, then the new one. Other files in the
+    folder are left alone.
 
     :param factories: functions without arguments for the parts that come from outside of the
         library, by the argument's name, such as `{"cost_family": make}`, or `"guide.q_z"` for one
         inside another. `load` needs the same; the weights of what they return are saved.
     :param metrics: what is known of its quality, kept in the card, as JSON has it: None, or text,
         in the place of a number that is not finite.
-    :param overwrite: replace what was saved in the folder before.
+    :param overwrite: replace the model that the folder has.
     :returns: the folder.
     :raises TypeError: for parts from outside without a factory, by their argument's name.
     :raises ValueError: for what could not be loaded again as it is.
-    :raises FileExistsError: if the folder is not empty, unless it holds what was saved and
-        `overwrite` is set.
+    :raises FileExistsError: if the folder has a model and `overwrite` is not set, or other files
+        and no model.
+    :raises OSError: if it cannot be written; what was there is unchanged.
 
     >>> import tempfile
     >>> import torch
@@ -66,7 +86,8 @@ def save(
 
     import pyro_gcm
 
-    folder, overwrite = path_of("folder", folder), flag("overwrite", overwrite)
+    folder = path_of("folder", folder)
+    check_replaceable(folder, flag("overwrite", overwrite))
     if getattr(getattr(model_or_estimator, "response", None), "is_part", False):
         raise ValueError(
             "model_or_estimator must be the model of all responses: response_model is for "
@@ -75,7 +96,11 @@ def save(
     factories = factories or {}
     encoder = Encoder(factories)
     architecture = encoder.part(model_or_estimator, "")
+    decoder = Decoder(encoder.tensors, factories, torch.device("cpu"))
+    _check_same(model_or_estimator, decoder.whole(architecture))
+    weights = safetensors_of({name: encoder.tensors[name] for name in sorted(encoder.tensors)})
     card = {
+        "format": FORMAT,
         "class": architecture["type"],
         "versions": {
             "pyro_gcm": pyro_gcm.__version__,
@@ -86,18 +111,10 @@ def save(
         },
         "metrics": plain(metrics or {}, "metrics"),
         "architecture": architecture,
+        "weights": _digest(weights),
     }
-    for name in encoder.files:
-        if not is_name(name) or name in (CARD, WEIGHTS, MANIFEST):
-            raise ValueError(
-                f"{name!r} must be a name of letters, digits, '_', '.' and '-', and not that of "
-                "another file of the folder"
-            )
-    decoder = Decoder(encoder.tensors, encoder.files, factories, torch.device("cpu"))
-    _check_same(model_or_estimator, decoder.whole(architecture))
-    raw = safetensors_of({name: encoder.tensors[name] for name in sorted(encoder.tensors)})
-    files = {CARD: written(card), WEIGHTS: raw, **encoder.files}
-    return write_folder(folder, files, overwrite=overwrite)
+    _write(folder, card, weights)
+    return folder
 
 
 @checks(factories=mapping)
@@ -110,13 +127,13 @@ def load(
 ) -> Any:
     """Load what `save` wrote; its predictions are the same to the last bit on the same machine.
 
-    Every file is compared with the manifest before anything else is read of it. Nothing in the
+    Both files are compared with their digests before anything else is read of them. Nothing in the
     folder is executed, and only classes of the library are made, and what the factories return.
 
     :param factories: as for `save`.
     :param device: where models are put.
     :raises FileNotFoundError: if there is no such folder.
-    :raises DamagedFile: if anything in the folder is not as it was saved, or fits no more.
+    :raises DamagedFile: if a file of the model is not as it was saved, or fits no more.
     :raises ValueError: if a factory is missing or makes something else.
     """
     from safetensors.torch import load as tensors_of
@@ -126,33 +143,105 @@ def load(
         target = torch.device(device)
     except (RuntimeError, TypeError, ValueError) as error:
         raise ValueError(f"device={shown(device)} is not a device of torch: {error}") from error
-    contents = read_folder(folder)
-    card = _card(folder, contents)
-    with undamaged(f"{folder}: {WEIGHTS} is no safetensors file:"):
+    card, raw = _read(folder)
+    with undamaged(f"{folder}: {_weights_name(card)} is no safetensors file:"):
         # Into memory of their own, aligned as torch aligns it.
-        stored = tensors_of(contents.pop(WEIGHTS))
-        tensors = {name: value.clone() for name, value in stored.items()}
-    with undamaged(f"{folder}: {CARD} and {WEIGHTS} do not fit together:", MissingPart):
-        return Decoder(tensors, contents, factories or {}, target).whole(card["architecture"])
+        tensors = {name: value.clone() for name, value in tensors_of(raw).items()}
+    with undamaged(f"{folder}: {CARD} does not fit the weights:", MissingPart):
+        return Decoder(tensors, factories or {}, target).whole(card["architecture"])
 
 
 def read_card(folder: str | Path) -> dict[str, Any]:
     """The card of a folder: class, versions, metrics, architecture.
 
-    :raises DamagedFile: if the folder is not as it was saved.
+    :raises FileNotFoundError: if there is no such folder.
+    :raises DamagedFile: if the card is not as it was saved.
     """
-    return _card(folder, read_folder(path_of("folder", folder)))
-
-
-def _card(folder: str | Path, contents: dict[str, bytes]) -> dict[str, Any]:
-    """Takes the card out of the contents of a folder."""
+    folder = path_of("folder", folder)
+    if not folder.is_dir():
+        raise FileNotFoundError(f"folder {folder} does not exist, or is no folder")
     with undamaged(f"{folder}: {CARD}"):
-        card: dict[str, Any] = read(contents.pop(CARD))
+        card: dict[str, Any] = read(_content(folder / CARD))
+        digest = card.pop("sha256", None)
+        if digest != _digest(written(card)):
+            raise ValueError("was changed: its SHA-256 is not that of the save")
+        if card["format"] != FORMAT:
+            raise ValueError(f"has format {card['format']}, and this version reads {FORMAT}")
         if {key: type(value) for key, value in card.items()} != _OF_CARD:
             raise ValueError(f"must have just {', '.join(_OF_CARD)}, each of its type")
-        if card["class"] != card["architecture"]["type"]:
-            raise ValueError("names another class than its architecture")
     return card
+
+
+def check_replaceable(folder: Path, overwrite: bool) -> None:
+    """Refuse to replace a model without `overwrite`, and to save among other files.
+
+    :raises FileExistsError: saying which.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise FileExistsError(f"folder must be a folder, but {folder} is a file")
+    names = {path.name for path in folder.glob("*") if not _NO_OBSTACLE.fullmatch(path.name)}
+    if names and CARD not in names:
+        raise FileExistsError(
+            f"folder must be new or have a model, but {folder} has {', '.join(sorted(names)[:5])}"
+        )
+    if names and not overwrite:
+        raise FileExistsError(f"folder {folder} has a model: pass overwrite=True to replace it")
+
+
+def check_place(folder: Path) -> None:
+    """Write a temporary file where a folder is to be.
+
+    :raises OSError: if nothing, or not enough for a small model, can be written there.
+    """
+    home = folder.absolute()
+    while not home.exists():
+        home = home.parent
+    with told_of(folder), tempfile.TemporaryFile(dir=home) as file:
+        file.write(bytes(_ROOM))
+
+
+def _write(folder: Path, card: dict[str, Any], weights: bytes) -> None:
+    """Write the weights, then the card, and delete all weights but those of the card."""
+    try:
+        write_file(folder / _weights_name(card), weights)
+        write_file(folder / CARD, written({**card, "sha256": _digest(written(card))}))
+    finally:
+        current = _content(folder / CARD) if (folder / CARD).exists() else b""
+        for path in folder.glob("*weights-*"):
+            weights_of = _WEIGHTS.fullmatch(path.name)
+            if weights_of and weights_of[1].encode() not in current:
+                path.unlink(missing_ok=True)
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], bytes]:
+    """The card and the weights that it names, also while another process replaces them."""
+    card = read_card(folder)
+    name = _weights_name(card)
+    if not (folder / name).exists():
+        card = read_card(folder)
+        name = _weights_name(card)
+    with undamaged(f"{folder}: {name}"):
+        raw = _content(folder / name)
+        if _digest(raw) != card["weights"]:
+            raise ValueError("was changed: its SHA-256 is not that of the save")
+    return card, raw
+
+
+def _weights_name(card: dict[str, Any]) -> str:
+    return f"weights-{card['weights'][:16]}.safetensors"
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise ValueError("is missing") from None
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}") from error
+
+
+def _digest(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()
 
 
 def _check_same(saved: Any, again: Any) -> None:

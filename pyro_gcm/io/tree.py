@@ -1,9 +1,8 @@
-"""An object as a tree of plain data, tensors and further files, and back.
+"""An object as a tree of plain data and tensors, and back.
 
 A node of the tree is one of these, and in arguments of a constructor also plain data::
 
     {"tensor": name}                             a tensor
-    {"file": name}                               bytes
     {"type": name, "data": {}, "parts": {}}      an object with `saved_state`
     {"type": name, "arguments": {}}              a module, also with "attributes" and names "frozen"
     {"factory": path, "class": name}             a module from outside
@@ -29,9 +28,8 @@ from pyro_gcm._utils.tensors import stored
 from pyro_gcm.distributions.families import name_of_family, resolve_cost_family
 from pyro_gcm.models.story import OrderEventModel
 
-#: Packages of the library by the first part of the names of their classes in folders, imported
-#: when one is met.
-_PACKAGES = {name: name for name in ("estimators", "models", "nets")} | {"encoders": "boosted"}
+#: Packages of the library, which the names of their classes begin with, imported when one is met.
+_PACKAGES = "estimators", "models", "nets"
 Factories = Mapping[str, Callable[[], Any]]
 #: Keys of the nodes that arguments of a constructor can be.
 _ARGUMENTS = (
@@ -41,19 +39,18 @@ _ARGUMENTS = (
 
 
 class Encoder:
-    """Collects the tensors and files of the objects that it encodes.
+    """Collects the tensors of the objects that it encodes.
 
     :param factories: names of the arguments that `load` is given a factory for.
     """
 
     def __init__(self, factories: Mapping[str, Any]) -> None:
         self.tensors: dict[str, Tensor] = {}
-        self.files: dict[str, bytes] = {}
         self._factories = factories
         self._paths: dict[int, str] = {}  # of the modules so far
 
     def part(self, value: Any, path: str) -> dict[str, Any]:
-        """A module, an object with `saved_state`, a tensor or bytes as a node of the tree.
+        """A module, an object with `saved_state` or a tensor as a node of the tree.
 
         :param path: its name in the folder; empty for the whole.
         :raises TypeError: for anything else, and for a module from outside without a factory.
@@ -61,9 +58,6 @@ class Encoder:
         if path and isinstance(value, Tensor):
             self._add(path, value)
             return {"tensor": path}
-        if path and isinstance(value, bytes):
-            self.files[path] = value
-            return {"file": path}
         if hasattr(value, "saved_state"):
             name = name_of(type(value))
             if name is None:
@@ -126,19 +120,14 @@ class Decoder:
     """Makes objects from nodes of the tree that `Encoder` wrote.
 
     :param tensors: by name; every one of them must be asked for.
-    :param files: contents by name, likewise.
     :param factories: functions that return a module from outside, by the name of its argument.
     :param device: where modules are put.
     """
 
     def __init__(
-        self,
-        tensors: Mapping[str, Tensor],
-        files: Mapping[str, bytes],
-        factories: Factories,
-        device: torch.device,
+        self, tensors: Mapping[str, Tensor], factories: Factories, device: torch.device
     ) -> None:
-        self._left: dict[str, dict[str, Any]] = {"tensor": {**tensors}, "file": {**files}}
+        self._left = {**tensors}
         self._factories = {**factories}
         self._device = device
         self._made: dict[str, Any] = {}
@@ -149,14 +138,13 @@ class Decoder:
 
         A forged tree may raise other errors than these.
 
-        :raises ValueError: if the tree, the tensors and the files do not fit together.
+        :raises ValueError: if the tree and the tensors do not fit together.
         :raises MissingPart: if a factory is missing, or makes something else.
         """
         with exclusively(), torch.random.fork_rng(devices=[]):
             made = self.part(node, "")
-        for kind, left in self._left.items():
-            if left:
-                raise ValueError(f"{kind} {min(left)!r} belongs to nothing in it")
+        if self._left:
+            raise ValueError(f"tensor {min(self._left)!r} belongs to nothing in it")
         if self._factories:
             name = min(self._factories)
             raise MissingPart(f"factories has {name!r}, but it holds no such argument from outside")
@@ -166,9 +154,7 @@ class Decoder:
         """The object of a node; see `Encoder.part`."""
         match node:
             case {"tensor": name} if len(node) == 1:
-                return self._taken("tensor", name)
-            case {"file": name} if len(node) == 1:
-                return self._taken("file", name)
+                return self._taken(name)
             case {"type": name, "data": data, "parts": parts} if len(node) == 3:
                 made = {k: self.part(v, _inside(path, k)) for k, v in parts.items()}
                 return _class(name, path).from_saved_state(data, made)
@@ -227,10 +213,10 @@ class Decoder:
             raise MissingPart(f"factories[{path!r}] must return a {cls}, got a {_class_name(made)}")
         return made
 
-    def _taken(self, kind: str, name: str) -> Any:
-        if name not in self._left[kind]:
-            raise ValueError(f"{kind} {name!r} is missing")
-        return self._left[kind].pop(name)
+    def _taken(self, name: str) -> Tensor:
+        if name not in self._left:
+            raise ValueError(f"tensor {name!r} is missing")
+        return self._left.pop(name)
 
     def _fill(self, module: nn.Module, path: str) -> None:
         """Put the tensors of a module into it, in the type in which they were saved."""
@@ -239,9 +225,7 @@ class Decoder:
         state = {}
         for key, like in module.state_dict().items():
             name = _inside(path, key)
-            if key.endswith("_extra_state") and name not in self._left["tensor"]:
-                continue  # of a folder from before it belonged to the state of this part
-            value = state[key] = self._taken("tensor", name)
+            value = state[key] = self._taken(name)
             floats = value.is_floating_point() and like.is_floating_point()
             if value.shape != like.shape or not (floats or value.dtype == like.dtype):
                 raise ValueError(
@@ -263,7 +247,7 @@ def _class(name: Any, path: str) -> Any:
     """The class that a name stands for, of those that are registered."""
     package = name.partition(".")[0]
     if registered(name) is None and package in _PACKAGES:
-        importlib.import_module(f"pyro_gcm.{_PACKAGES[package]}")
+        importlib.import_module(f"pyro_gcm.{package}")
     cls = registered(name)
     if cls is None:
         raise ValueError(f"{path or 'the whole'} is a {name!r}, which no class is registered as")

@@ -67,11 +67,6 @@ class BaseSamples(nn.Module):
         seed, number = state.tolist()
         self.seed, self.rounded = seed % (1 << 64), _TYPES[number]
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        # States from before seeds belonged to them keep the seed that the model has.
-        state_dict.setdefault(f"{prefix}_extra_state", self.get_extra_state())
-        super()._load_from_state_dict(state_dict, prefix, *args)
-
     def forward(self, num_samples: int | None = None) -> Tensor:
         """The stored samples, or a longer or shorter piece of the same sequence, [N, 1, dim]."""
         if num_samples is None or num_samples <= len(self.samples):

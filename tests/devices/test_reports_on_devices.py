@@ -180,8 +180,8 @@ def test_a_model_is_saved_from_a_device_and_loaded_onto_it(
     pyro_gcm.save(model, tmp_path / "from the CPU")
     wanted = model.predict(x, r)
     pyro_gcm.save(model.to(device), tmp_path / "from the device")
-    raw = [(path / "weights.safetensors").read_bytes() for path in sorted(tmp_path.iterdir())]
-    assert raw[0] == raw[1]
+    names = [{path.name for path in folder.iterdir()} for folder in tmp_path.iterdir()]
+    assert names[0] == names[1]  # with the digest of the weights
     loaded = pyro_gcm.load(tmp_path / "from the device", device=device)
     assert {value.device for value in loaded.state_dict().values()} == {device}
     torch.testing.assert_close(loaded.predict(x, r), wanted, rtol=0, atol=5e-7)

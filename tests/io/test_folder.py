@@ -1,23 +1,24 @@
-"""Nothing is lost in writing a folder, whatever is there, also after an error or a kill."""
+"""A folder holds a whole model, the old one or the new one, whenever a save ends."""
 
 from __future__ import annotations
 
 import os
 import pickle
-import warnings
+import random
+import signal
+import subprocess
+import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from disks import content
+from disks import content, full_disk
 
 import pyro_gcm
 from pyro_gcm import GCM
-from pyro_gcm._utils.archive import manifest_of
-from pyro_gcm._utils.writing import held, write_file
-from pyro_gcm.io import DamagedFolder
-from pyro_gcm.io.folder import read_folder, write_folder
+from pyro_gcm.io import DamagedFile, read_card
 
 
 @pytest.fixture
@@ -25,39 +26,48 @@ def saved(tmp_path: Path) -> Path:
     return pyro_gcm.save(GCM(2, 1, seed=1), tmp_path / "saved")
 
 
+def weights(folder: Path) -> Path:
+    (path,) = folder.glob("weights-*.safetensors")
+    return path
+
+
 def test_a_folder_has_no_pickle_and_the_same_bytes_for_the_same_model(tmp_path: Path) -> None:
     first, second = (pyro_gcm.save(GCM(2, 1, seed=1), tmp_path / name) for name in "ab")
     assert content(first) == content(second)
-    assert set(content(first)) == {"card.json", "manifest.json", "weights.safetensors"}
+    digest = read_card(first)["weights"]
+    assert set(content(first)) == {"card.json", f"weights-{digest[:16]}.safetensors"}
     for raw in content(first).values():
         with pytest.raises(Exception):  # noqa: B017, PT011
             pickle.loads(raw)
 
 
-def test_a_folder_is_replaced_only_when_asked_for(saved: Path) -> None:
+def test_a_model_is_replaced_only_when_asked_for(saved: Path) -> None:
     before, other = content(saved), GCM(2, 1, seed=2)
-    with pytest.raises(FileExistsError, match="pass overwrite=True to replace it"):
+    with pytest.raises(FileExistsError, match="has a model: pass overwrite=True to replace it"):
         pyro_gcm.save(other, saved)
     assert content(saved) == before
     pyro_gcm.save(other, saved, overwrite=True)
     assert pyro_gcm.load(saved).seed == 2
-    assert os.listdir(saved.parent) == ["saved"]
+    assert len(content(saved)) == 2
     (saved.parent / "empty").mkdir()
     for name in ("empty", "new/inner"):  # is taken as it is, and parents are made
         assert pyro_gcm.load(pyro_gcm.save(GCM(2, 1, seed=3), saved.parent / name)).seed == 3
 
 
-def test_no_other_file_is_lost(saved: Path, tmp_path: Path) -> None:
-    (saved / "notes.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match=r"beside which nothing is saved: notes\.txt"):
-        pyro_gcm.save(GCM(2, 1), saved, overwrite=True)
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "data.csv").write_text("1")
-    with pytest.raises(FileExistsError, match=r"beside which nothing is saved: data\.csv"):
-        pyro_gcm.save(GCM(2, 1), tmp_path / "own", overwrite=True)
+def test_other_files_stay(saved: Path, tmp_path: Path) -> None:
+    others = {"notes.txt": b"mine", "weights-mine.safetensors": b"mine", "data/a.csv": b"a"}
+    (saved / "data").mkdir()
+    for name, raw in others.items():
+        (saved / name).write_bytes(raw)
+    pyro_gcm.save(GCM(2, 1, seed=2), saved, overwrite=True)
+    assert pyro_gcm.load(saved).seed == 2
+    assert others.items() < content(saved).items()
+    assert len(content(saved)) == 5
+    for overwrite in (False, True):
+        with pytest.raises(FileExistsError, match=r"must be new or have a model, .* has a\.csv"):
+            pyro_gcm.save(GCM(2, 1), saved / "data", overwrite=overwrite)
     with pytest.raises(FileExistsError, match="is a file"):
-        pyro_gcm.save(GCM(2, 1), tmp_path / "own" / "data.csv", overwrite=True)
-    assert (tmp_path / "own" / "data.csv").read_text() == "1"
+        pyro_gcm.save(GCM(2, 1), saved / "notes.txt", overwrite=True)
 
 
 def test_a_link_to_a_folder_is_followed_to_it(saved: Path, tmp_path: Path) -> None:
@@ -70,17 +80,25 @@ def test_a_link_to_a_folder_is_followed_to_it(saved: Path, tmp_path: Path) -> No
 def test_no_folder_is_no_damage(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="does not exist"):
         pyro_gcm.load(tmp_path / "nothing")
-    with pytest.raises(DamagedFolder, match=r"manifest\.json is missing"):
+    with pytest.raises(DamagedFile, match=r"card\.json is missing"):
         pyro_gcm.load(tmp_path)
     with pytest.raises(ValueError, match="device='cupboard' is not a device"):
         pyro_gcm.load(tmp_path, device="cupboard")
 
 
+def test_a_full_disk_leaves_the_old_model_whole(saved: Path) -> None:
+    before = content(saved)
+    for room in (0, 100, weights(saved).stat().st_size, (saved / "card.json").stat().st_size):
+        with full_disk(room), suppress(OSError):
+            pyro_gcm.save(GCM(2, 1, hidden=[64, 64], seed=2), saved, overwrite=True)
+        assert content(saved) == before
+
+
 #: Calls of the system with which files are replaced.
-CALLS = ("fsync", "link", "replace", "rename")
+CALLS = ("open", "fsync", "chmod", "replace", "unlink")
 
 
-def stopped(patch: pytest.MonkeyPatch, step: int, stop: Any, *names: str) -> None:
+def stopped(patch: pytest.MonkeyPatch, step: int, stop: Any) -> None:
     """Let `stop` come in the place of a call of the system, counted from 0."""
     calls = iter(range(1000))
 
@@ -92,81 +110,84 @@ def stopped(patch: pytest.MonkeyPatch, step: int, stop: Any, *names: str) -> Non
 
         return may_stop
 
-    for name in names:
+    for name in CALLS:
         patch.setattr(os, name, stopping(getattr(os, name)))
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
-def test_an_interruption_leaves_the_old_folder_whole_or_the_new_one(
-    error: type[BaseException], saved: Path, tmp_path: Path
+def test_an_interruption_leaves_the_old_model_or_the_new_one(
+    error: type[BaseException], saved: Path
 ) -> None:
     def stop() -> None:
         raise error
 
-    before = read_folder(saved)
-    files = {**{name: raw + b"new" for name, raw in before.items()}, "third": b"new"}
-    old = content(saved)
-    new = {**files, "manifest.json": manifest_of(files)}
-    found = []
-    for step in range(20):
+    seeds = []
+    for step in range(12):
         with pytest.MonkeyPatch.context() as patch, suppress(error):
-            stopped(patch, step, stop, *CALLS)
-            write_folder(saved, files, overwrite=True)
-        found.append(content(saved))
-        assert found[-1] in (old, new)
-        assert os.listdir(tmp_path) == ["saved"]
-        write_folder(saved, before, overwrite=True)
-    assert found.count(old) > 9
-    assert found[-1] == new
+            stopped(patch, step, stop)
+            pyro_gcm.save(GCM(2, 1, seed=2), saved, overwrite=True)
+        seeds.append(pyro_gcm.load(saved).seed)
+        pyro_gcm.save(GCM(2, 1, seed=1), saved, overwrite=True)
+        assert len(content(saved)) == 2
+    assert seeds == sorted(seeds)
+    assert {*seeds} == {1, 2}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked to be killed")
-@pytest.mark.parametrize("step", [0, 4, 6, *range(8, 24)])
+@pytest.mark.parametrize("step", range(9))
 @pytest.mark.filterwarnings("ignore:.*fork")
-def test_a_save_that_is_killed_can_be_read_and_leaves_nothing(step: int, saved: Path) -> None:
-    files = read_folder(saved)
-    new = {**{name: raw + b"new" for name, raw in files.items()}, "third": b"new"}
+def test_a_save_that_is_killed_leaves_a_model_and_the_next_one_clears_up(
+    step: int, saved: Path
+) -> None:
     process = os.fork()
     if not process:
-        stopped(pytest.MonkeyPatch(), step, lambda: os._exit(9), *CALLS, "unlink")
-        write_folder(saved, new, overwrite=True)
+        stopped(pytest.MonkeyPatch(), step, lambda: os._exit(9))
+        pyro_gcm.save(GCM(2, 1, seed=2), saved, overwrite=True)
         os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 9
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*a save was killed while it exchanged the files")
-        assert read_folder(saved) in (files, new)
-    write_folder(saved, files, overwrite=True)
-    assert read_folder(saved) == files
-    assert sorted(os.listdir(saved)) == sorted([*files, "manifest.json"])
-    assert os.listdir(saved.parent) == ["saved"]
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) in (0, 9)
+    assert pyro_gcm.load(saved).seed in (1, 2)
+    pyro_gcm.save(GCM(2, 1, seed=3), saved, overwrite=True)
+    assert len(content(saved)) == 2
 
 
-def test_files_of_others_and_of_writers_at_work_are_not_cleared_away(tmp_path: Path) -> None:
-    mark = f"pyro_gcm-{'0123abcd' * 2}"
-    names = [f".a.{mark}.partial", f".b.{mark}.old", f".b.{mark}.partial", ".a.20260101.partial"]
-    for name in names:
-        (tmp_path / name).touch()
-    with held(tmp_path / names[0]):
-        write_file(tmp_path / "a", b"")
-        assert sorted(os.listdir(tmp_path)) == sorted([*names, "a"])
-    write_file(tmp_path / "a", b"")
-    assert sorted(os.listdir(tmp_path)) == sorted([*names[1:], "a"])
+#: Saves two models in turn until it is killed; tells when the first save begins.
+SAVES = """
+import sys
+from pyro_gcm import GCM, save
+
+models = [GCM(2, 1, hidden=[300, 300], seed=seed) for seed in (1, 2)]
+print("saves", flush=True)
+while True:
+    for model in models:
+        save(model, sys.argv[1], overwrite=True)
+"""
 
 
-def test_a_folder_that_is_replaced_meanwhile_is_read_as_one_or_the_other(
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+@pytest.mark.long(keep=2)
+@pytest.mark.parametrize("moment", range(50))
+def test_a_model_can_be_loaded_after_a_save_was_killed(moment: int, saved: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", SAVES, saved], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "saves\n"
+        time.sleep(random.Random(moment).uniform(0.0, 0.2))
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert pyro_gcm.load(saved).seed in (1, 2)
+
+
+def test_a_model_that_is_replaced_while_it_is_loaded_is_the_old_one_or_the_new_one(
     saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    versions = [{"a": b"first" * 9, "b": b"1"}, {"a": b"second" * 9, "c": b"2"}]
-    write_folder(saved, versions[0], overwrite=True)
-    read, steps = Path.read_bytes, iter(range(1, 5))
+    read, later = Path.read_bytes, iter([2])
 
     def replacing(path: Path) -> bytes:
         raw = read(path)
-        if path.name == "manifest.json" and (step := next(steps, None)) is not None:
-            # What was read is the manifest of before.
-            write_folder(saved, versions[step % 2], overwrite=True)
+        if path.name == "card.json" and (seed := next(later, None)):
+            pyro_gcm.save(GCM(2, 1, seed=seed), saved, overwrite=True)
         return raw
 
     monkeypatch.setattr(Path, "read_bytes", replacing)
-    assert read_folder(saved) in versions
-    assert next(steps, None) is None
+    assert pyro_gcm.load(saved).seed == 2

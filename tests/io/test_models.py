@@ -17,7 +17,7 @@ from torch import Tensor, nn
 import pyro_gcm
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.distributions import families, register_cost_family
-from pyro_gcm.io import DamagedFolder, MissingPart
+from pyro_gcm.io import DamagedFile, MissingPart
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import AmortizedGuide, Conditional, MemberEncoder, PosteriorGuide
 
@@ -166,7 +166,7 @@ def test_a_factory_makes_what_comes_from_outside(tmp_path: Path) -> None:
         load_with(cost_family=lambda: nn.Linear(4, 2))
     with pytest.raises(MissingPart, match=r"factories\['cost_family'\] raised ZeroDivisionError"):
         load_with(cost_family=lambda: 1 / 0)
-    with pytest.raises(DamagedFolder, match=r"tensor 'cost_net.first.weight' has shape \(3, 4\)"):
+    with pytest.raises(DamagedFile, match=r"tensor 'cost_net.first.weight' has shape \(3, 4\)"):
         load_with(cost_family=lambda: Outside(5))
     factories["cost_family"] = lambda: Outside(5)
     with pytest.raises(ValueError, match=r"tensor 'cost_net.first.weight' has shape"):
@@ -220,8 +220,3 @@ def test_the_seed_of_predictions_belongs_to_the_state(kind: Any, seed: int) -> N
     for draws in (None, 1024):
         mine, theirs = (one.predict(x, r, num_samples=draws) for one in (model, other))
         assert torch.equal(mine, theirs)
-    old = {k: v for k, v in model.state_dict().items() if not k.endswith("_extra_state")}
-    third = kind(3, 2, seed=8)
-    third.load_state_dict(old)
-    assert third.seed == 8
-    assert torch.equal(third.predict(x, r), model.predict(x, r))

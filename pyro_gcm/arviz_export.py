@@ -37,7 +37,6 @@ def to_arviz(
     x: ArrayLike,
     r: ArrayLike,
     y: ArrayLike,
-    c: ArrayLike | None = None,
     *,
     num_samples: int = 1000,
     x_names: Sequence[str] | None = None,
@@ -54,7 +53,7 @@ def to_arviz(
     - prior, prior_predictive: z, c (k, w) and y given x and r alone, without the outcome.
     - posterior: z, c (k, w), and what was missing of x and r, given the outcome.
     - posterior_predictive: y, a new outcome of the row with the same z (and k).
-    - log_likelihood: of y (and c), for `arviz.loo` and `arviz.compare` of held-out rows; not for
+    - log_likelihood: of y, for `arviz.loo` and `arviz.compare` of held-out rows; not for
       members. Without its outcome a datum's z is drawn from p(z | x), so that leaving it out gives
       log p(y | x, r), and that is what is here, z integrated out: log p(y | z, r) alone would need
       harmonic means, with Pareto k above 0.7 for many rows. It hardly differs between draws, so
@@ -63,8 +62,8 @@ def to_arviz(
     - member_log_likelihood (members alone): log p(y | z, x, r) of each. The members are networks
       that were fitted, not draws from a posterior of parameters, so that PSIS-LOO over them would
       estimate nothing; there is no group log_likelihood, and `arviz.loo` refuses the result.
-    - observed_data: y (of survival lower, upper and entry), and c if it is given; constant_data:
-      x, r. With response "survival" the posterior has t, the time of the event of the row itself.
+    - observed_data: y (of survival lower, upper and entry); constant_data: x, r.
+      With response "survival" the posterior has t, the time of the event of the row itself.
     - sample_stats: ess, pareto_k, log_evidence and log_evidence_error of every datum
       (`PosteriorDraws`). The draws are independent, so that R-hat has nothing to say.
 
@@ -74,7 +73,6 @@ def to_arviz(
     :param x: [B, x_dim]; the columns and the index of a DataFrame become coordinates.
     :param r: [B, r_dim], likewise.
     :param y: [B].
-    :param c: observed costs, as in `fit`.
     :param num_samples: draws of every datum, one chain.
     :param x_names: names of the covariates, in place of the columns' own.
     :param r_names: names of the revenues.
@@ -98,11 +96,8 @@ def to_arviz(
         "num_proposals": num_proposals,
         "progress": progress,
     }
-    outcome = model.response.outcome(y, missing=c is not None)
-    observed = model.response.columns_of(outcome)
-    if c is not None:
-        observed["c"] = as_tensor("c", c)
-    draws = model.posterior(x, r, y, c, seed=seed + 1, **options)  # which checks the rows
+    observed = model.response.columns_of(model.response.outcome(y))
+    draws = model.posterior(x, r, y, seed=seed + 1, **options)  # which checks the rows
     prior = model.posterior(x, r, seed=seed, **options)
     if units == "data":
         coords["cost"] = coords["revenue"]
@@ -127,7 +122,7 @@ def to_arviz(
         of_members = _of_members(model, x, r, y)
         groups["member_log_likelihood"] = _dataset({"y": of_members}, ("member",), coords)
     else:
-        log_p = _among_proposals(model.log_likelihood(x, r, y, c, sites=draws), draws, seed)
+        log_p = _among_proposals(model.log_likelihood(x, r, y, sites=draws), draws, seed)
         groups["log_likelihood"] = sites({"y": log_p})
     return container(groups)
 

@@ -164,21 +164,6 @@ def test_whole_program_has_what_was_missing() -> None:
     assert (result["posterior"]["r"].std("draw")[0, 0] < 1e-4).all()
 
 
-@quality_unheeded
-def test_costs_that_were_seen_are_observed_and_kept() -> None:
-    x, r, y = data(6)
-    c = torch.where(y[:, None] == 1.0, r - 5.0, math.nan)
-    y[0] = math.nan
-    result = to_arviz(trained(), x, r, y, c, **QUIET)
-    observed = result["observed_data"]
-    assert dims(observed["c"]) == {"datum": 6, "cost": 2}
-    assert np.array_equal(observed["c"], c.numpy(), equal_nan=True)
-    assert np.isnan(observed["y"][0])
-    seen = (~c.isnan()).numpy()
-    assert (result["posterior"]["c"].values[0][:, seen] == c.numpy()[seen]).all()
-    assert result["prior"]["c"].std("draw").min() > 0.1  # before anything was seen
-
-
 def test_continuous_outcomes_have_a_density() -> None:
     x, r, _ = data(8)
     y = 300.0 + 20.0 * x[:, 0]
@@ -238,23 +223,6 @@ def test_leaving_a_held_out_row_out_gives_its_log_probability() -> None:
     gap, error = harmonic - stats["log_evidence"].values, stats["log_evidence_error"].values
     assert error.max() > 1e-3
     assert (np.abs(gap) < 0.2 * error + 1e-4).all()
-
-
-def test_seen_costs_count_in_the_likelihood() -> None:
-    x, r, y = data(60, 1)
-    price = trained().cost(x).mean + 3.0  # one of the two costs of rows that were won
-    c = torch.where((y[:, None] == 1.0) & (price < r), price, math.nan)
-    c[:, 1] = math.nan
-    model = trained()
-    result = to_arviz(model, x, r, y, c, num_samples=1000, progress=False)
-    log_p = result["log_likelihood"]["y"].values[0]
-    harmonic = -np.log(np.exp(-log_p).mean(0))
-    wanted = model.log_prob(x, r, y, c, num_samples=4096).numpy()
-    assert np.abs(harmonic - wanted).max() < 0.15
-    assert np.abs(harmonic - wanted).mean() < 0.02
-    seen = ~c[:, 0].isnan().numpy()
-    assert 10 < seen.sum() < 50
-    assert (wanted < model.log_prob(x, r, y).numpy() - 1.0)[seen].all()  # a density per unit of r
 
 
 # By pandas, of what arviz 0.23 does.

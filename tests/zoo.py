@@ -30,16 +30,15 @@ PARTS = ("cost_net", "z_prior")
 
 
 class Rows(NamedTuple):
-    """x [n, 3], r [n, 2] or levels [n, 1], y [n], and costs that were seen [n, 2] or None."""
+    """x [n, 3], r [n, 2] or levels [n, 1], and y [n]."""
 
     x: Any
     r: Any
     y: Any
-    c: Any = None
 
     def map(self, function: Callable[[Any], Any]) -> Rows:
         """A function of every column."""
-        return Rows(*(None if column is None else function(column) for column in self))
+        return Rows(*(function(column) for column in self))
 
 
 class Kind(NamedTuple):
@@ -50,7 +49,6 @@ class Kind(NamedTuple):
     training: dict[str, Any] = {}
     response: str = "binary"  # of the rows
     missing: bool = False
-    costs_seen: bool = False
 
     @property
     def objective(self) -> str | None:
@@ -85,7 +83,7 @@ def laplace_kernel() -> Conditional:
 
 def _kind(response: str = "binary", family: type = GCM, **options: Any) -> Kind:
     """A kind whose options are those of the constructor, and `fit`."""
-    own = {name: options.pop(name) for name in ("missing", "costs_seen") if name in options}
+    own = {name: options.pop(name) for name in ("missing",) if name in options}
     training = options.pop("fit", {})
     return Kind({"response": response, **options}, family, training, response, **own)
 
@@ -138,7 +136,6 @@ KINDS: dict[str, Kind] = {
     "literal loss": _kind(prior="standard", fit={"elbo": "mean_field"}),
     "joint": _kind(**_JOINT, missing=True),
     "joint, continuous": _kind("continuous", **_JOINT, missing=True),
-    "costs seen": _kind(costs_seen=True),
     "splines and logistic costs": _kind(
         revenue_map="piecewise_linear", cost_family="logistic", fit={"elbo": "elbo"}
     ),
@@ -163,7 +160,6 @@ def rows(
     count: int = 64,
     seed: int = 1,
     missing: bool = False,
-    costs_seen: bool = False,
 ) -> Rows:
     """Rows in float64, far from unit scale: r and y share a kernel, and y follows x as well."""
     g = torch.Generator().manual_seed(seed)
@@ -184,12 +180,7 @@ def rows(
         y = _times(10.0 * (-0.5 * score).exp(), g)
     if missing:
         x[1::5, 1], r[2::7, 0] = torch.nan, torch.nan
-    c = None
-    if costs_seen:  # the costs of every other row with y = 1, and one outcome that was not
-        c = torch.where(y[:, None] > 0.0, r - torch.tensor([5.0, 0.05]), torch.nan)
-        c[1::2] = torch.nan
-        y[0] = torch.nan
-    return Rows(x, r, y, c)
+    return Rows(x, r, y)
 
 
 def _times(time: Tensor, g: torch.Generator) -> SurvivalTimes:
@@ -204,7 +195,7 @@ def _times(time: Tensor, g: torch.Generator) -> SurvivalTimes:
 def rows_of(name: str, count: int = 64, seed: int = 1, dtype: torch.dtype = torch.float64) -> Rows:
     """Rows for a kind of model."""
     kind = KINDS[name]
-    found = rows(kind.response, count, seed, kind.missing, kind.costs_seen)
+    found = rows(kind.response, count, seed, kind.missing)
     return found.map(lambda column: column.to(dtype) if isinstance(column, Tensor) else column)
 
 

@@ -178,14 +178,11 @@ class ChecksRows(Protocol):
 
 
 class OfRows(HasSizes, Protocol):
-    """A model of rows x, r, y and c."""
+    """A model of rows x, r and y."""
 
     @property
     def response(self) -> ChecksRows:
         """The response, which knows the kind of y."""
-
-    def check_costs(self, c: ArrayLike, r: Tensor | None, y: Tensor | None) -> Tensor:
-        """Observed costs as a tensor; ValueError for those that it cannot have."""
 
 
 def checked_data(
@@ -193,7 +190,6 @@ def checked_data(
     x: ArrayLike | None,
     r: ArrayLike | None = None,
     y: ArrayLike | None = None,
-    c: ArrayLike | None = None,
     *,
     required: Collection[str] = (),
     missing: Collection[str] = (),
@@ -202,7 +198,7 @@ def checked_data(
     """The columns that are given, as tensors, in the order in which programs take them.
 
     :param required: which of "x", "r" and "y" must not be None.
-    :param missing: which of "x", "r" and "y" may be NaN where a value is missing; y with c too.
+    :param missing: which of "x", "r" and "y" may be NaN where a value is missing.
     :param device: where the columns are moved to; by default they stay where they are.
     :raises ValueError: for wrong shapes or values.
     :raises TypeError: for a model in half precision.
@@ -215,12 +211,9 @@ def checked_data(
         data["r"] = matrix("r", r, model.r_dim, "r_dim", device, missing="r" in missing)
         model.response.check_revenue(data["r"])
     if y is not None or "y" in required:
-        may_miss = c is not None or "y" in missing
-        data["y"] = model.response.outcome(y, device, missing=may_miss)
+        data["y"] = model.response.outcome(y, device)
         model.response.check_outcome(data["y"])
     same_rows(**data)
-    if c is not None:
-        data["c"] = model.check_costs(c, data.get("r"), data.get("y"))
     return data
 
 

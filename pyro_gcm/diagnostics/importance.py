@@ -34,7 +34,6 @@ def importance_diagnostics(
     x: ArrayLike,
     r: ArrayLike,
     y: ArrayLike,
-    c: ArrayLike | None = None,
     *,
     num_particles: int = 1000,
     objective: str | None = None,
@@ -52,8 +51,8 @@ def importance_diagnostics(
 
     :param model: a trained `GCM` or `IGCM`, or a module with the same `training_pair`, `objective`,
         `x_dim`, `r_dim`, `response` and `device`.
-    :param x: [n, x_dim] in the units of the data; `r`: [n, r_dim]; `y`: [n]; `c`: costs seen, as
-        in `fit`. Values may be missing (NaN) if the objective can be trained with them.
+    :param x: [n, x_dim] in the units of the data; `r`: [n, r_dim]; `y`: [n].
+        Values may be missing (NaN) if the objective can be trained with them.
     :param num_particles: N, draws for each row; at least 30.
     :param objective: "conditional" for log p(y | x, r), "joint" for log p(x, r, y); by default what
         the model was trained for last.
@@ -70,7 +69,7 @@ def importance_diagnostics(
         )
     columns: dict[str, list[Tensor]] = {"log_evidence": [], "ess": [], "pareto_k": []}
     options = objective, batch_size, seed, progress
-    for log_w in _log_weights(num_particles, model, (x, r, y, c), *options):
+    for log_w in _log_weights(num_particles, model, (x, r, y), *options):
         columns["log_evidence"].append(_log_mean_exp(log_w))
         columns["ess"].append(effective_sample_size(log_w))
         columns["pareto_k"].append(pareto_k(log_w))
@@ -84,7 +83,6 @@ def bound_by_particles(
     x: ArrayLike,
     r: ArrayLike,
     y: ArrayLike,
-    c: ArrayLike | None = None,
     *,
     num_particles: Sequence[int] = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
     objective: str | None = None,
@@ -99,7 +97,7 @@ def bound_by_particles(
     the estimate for n particles is the mean over its disjoint groups of n draws.
 
     :param num_particles: the numbers of particles; the largest is drawn.
-    :param model, x, r, y, c, objective, batch_size, progress: as for `importance_diagnostics`.
+    :param model, x, r, y, objective, batch_size, progress: as for `importance_diagnostics`.
     :returns: columns num_particles; bound, in nats per row; and standard_error, the Monte Carlo
         error of the bound for these rows: from the differences between groups, or by the delta
         method if there is only one group. It is NaN for a single draw, and if a row has no weight.
@@ -112,7 +110,7 @@ def bound_by_particles(
     options = objective, batch_size, seed, progress
     total = torch.zeros(2, len(counts), dtype=torch.float64)  # of the bound, and of its variance
     rows = 0
-    for log_w in _log_weights(counts[-1], model, (x, r, y, c), *options):
+    for log_w in _log_weights(counts[-1], model, (x, r, y), *options):
         rows += log_w.shape[1]
         for column, count in enumerate(counts):
             bound, variance = _bound(log_w, count)
@@ -124,7 +122,7 @@ def bound_by_particles(
 def _log_weights(
     num_particles: int,
     model: OrderEventModel,
-    rows: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike | None],
+    rows: tuple[ArrayLike, ArrayLike, ArrayLike],
     objective: str | None,
     batch_size: int,
     seed: int,

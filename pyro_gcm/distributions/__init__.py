@@ -9,7 +9,6 @@ from pyro_gcm.distributions.families import CostFamily, cost_family
 from pyro_gcm.distributions.latent_mixture import LatentMixture
 from pyro_gcm.distributions.numerics import ndtri_exp, probit
 from pyro_gcm.distributions.order_event import GuessedEvent, OrderEvent, integrates_over
-from pyro_gcm.distributions.partly_known import ObservedCost, PartlyKnown, given_observed
 from pyro_gcm.distributions.register_family import register_cost_family
 from pyro_gcm.distributions.revenue_posterior import (
     RevenuePosterior,
@@ -28,16 +27,13 @@ __all__ = [
     "InfiniteCost",
     "LatentMixture",
     "LazyDistribution",
-    "ObservedCost",
     "OrderEvent",
     "OrderedLevel",
-    "PartlyKnown",
     "RevenuePosterior",
     "ThresholdNormal",
     "ThresholdQuantile",
     "coordinates",
     "cost_family",
-    "given_observed",
     "integrates_over",
     "is_independent_normal",
     "linear_gaussian_posterior",

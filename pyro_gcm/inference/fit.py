@@ -49,7 +49,6 @@ def fit(
     x: ArrayLike | None = None,
     r: ArrayLike | None = None,
     y: ArrayLike | None = None,
-    c: ArrayLike | None = None,
     *,
     data: Any = None,
     sample_weight: ArrayLike | None = None,
@@ -80,10 +79,6 @@ def fit(
         Training starts from the weights that it has, so that a second `fit` continues the first.
     :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n]. NaN in x or r is a missing value for a `GCM`
         under objective "joint".
-    :param c: observed costs, [n, r_dim] in the units of r, NaN for the others, for a `GCM`
-        with a binary response and one cost for each revenue; y may then be NaN where the outcome
-        was not observed: a row contributes log p(y, c_observed | x, r). If a value of r is
-        missing, its cost or y must be missing too.
     :param data: rows in the place of x, r and y: a `pyarrow.dataset.Dataset` of Parquet files, a
         table or a data frame, of which x and r then name the columns and y names one; or batches,
         a `torch.utils.data.DataLoader` or another iterable of (x, r, y), which gives the same ones
@@ -110,8 +105,7 @@ def fit(
         (`training_defaults`), as it does with members.
     :param learning_rate: of the optimiser at the start; 0.01, or what the model asks for.
     :param validation: share of the rows, drawn with `seed`, kept for early stopping, or rows (x, r,
-        y) for it beside the others, with c where c is given; the weights of the epoch with the
-        lowest loss on them are kept.
+        y) for it beside the others; the weights of the epoch with the lowest loss on them are kept.
     :param searches: on how many parts of the rows, one after the other and each without 15 % of
         them, the number of epochs is looked for that is best for the others, at most `epochs`;
         training on all rows follows. By default all of them have a constant learning rate, and they
@@ -163,9 +157,9 @@ def fit(
     rows: DataInMemory | StreamedData
     if data is None:
         weights_and_groups = sample_weight, also.groups
-        rows = DataInMemory(model, pair.missing, (x, r, y, c), *weights_and_groups, validation)
+        rows = DataInMemory(model, pair.missing, (x, r, y), *weights_and_groups, validation)
     else:
-        for name, value in (("c", c), ("sample_weight", sample_weight), ("groups", also.groups)):
+        for name, value in (("sample_weight", sample_weight), ("groups", also.groups)):
             if value is not None:
                 raise ValueError(f"{name} must be left out with data, got {kind(value)}")
         rows = StreamedData(model, pair.missing, data, (x, r, y), validation, also.memory)
@@ -245,7 +239,7 @@ def fit(
         result = replace(trainer.run(), searches=search.results)
         if cross_fit is not None and rows.fold is not None:
             result = replace(result, crossed=Crossed(cross_fit, rows.fold, trainer.crossed))
-    of_y = objective in _OF_Y and also.temperature == 1.0 and c is None
+    of_y = objective in _OF_Y and also.temperature == 1.0
     # Elsewhere the bound may be a loose one, and say little of the prediction.
     if of_y and model.z_guide is None and elbo not in ("elbo", "mean_field"):
         loss = constant_loss(model.response.constant_loss, *rows.outcomes)

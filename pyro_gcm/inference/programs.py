@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import pyro
 import pyro.distributions as dist
-import pyro.poutine as poutine
 import torch
 from torch import Tensor, nn
 from torch.distributions import biject_to
@@ -30,7 +29,6 @@ class Programmed(Reader):
     def __init__(self, model: StoryModel, plan: Plan, exact: Plan, x: Any, r: Any) -> None:
         super().__init__(model, plan, x, r)
         self.given_inputs = exact.exact
-        self.costs_seen = False
 
     def share(self, name: str, p: Any) -> Tensor:
         """A draw outside of the plate."""
@@ -50,19 +48,16 @@ class Programmed(Reader):
         infer: Any = {"_deterministic": True} if isinstance(fn, dist.MaskedDistribution) else {}
         return pyro.sample(name, fn, obs=value, infer=infer)
 
-    def leave(self, name: str, p: Any, obs: Any) -> Left:
+    def leave(self, name: str, p: Any) -> Left:
         """A cost: its distribution beside its draw, or alone where a handler hands it back."""
-        left, self.costs_seen = super().leave(name, p, obs), obs is not None
+        left = super().leave(name, p)
         value = pyro.sample(name, left.fn)
         return value if isinstance(value, Left) else Left(name, left.fn, value)
 
     def outcome(self, p: Any, obs: Any) -> Any:
-        """The outcome; a value that was not observed, beside observed costs, does not count."""
+        """The outcome."""
         fn = self.model.response.site_distribution(of(p), separate=self.plan.averages)
-        if obs is None or not self.costs_seen:
-            return pyro.sample("y", fn, obs=obs)
-        with poutine.mask(mask=~obs.isnan()):
-            return pyro.sample("y", fn, obs=obs.nan_to_num())
+        return pyro.sample("y", fn, obs=obs)
 
     def deterministic(self, name: str, value: Any) -> Tensor:
         """A deterministic site."""
@@ -82,7 +77,7 @@ class Guided(Reader):
         self.known_shared[name] = value
         return value
 
-    def run(self, x: Tensor, r: Tensor, y: Tensor | None, c: Tensor | None, sites: Any) -> Any:
+    def run(self, x: Tensor, r: Tensor, y: Tensor | None, sites: Any) -> Any:
         """Both.
 
         :param sites: names of the latent sites of the story.
@@ -95,7 +90,7 @@ class Guided(Reader):
         self.open = (set(sites) | gaps) - set(self.values)
         if self.open:
             with suppress(Reached):
-                self.model.story(self, x, r, y, c)
+                self.model.story(self, x, r, y)
         return next(iter(self.values.values()), None)
 
     def guide(self, name: str, q: Any, own: bool) -> Tensor:

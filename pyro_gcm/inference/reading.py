@@ -2,7 +2,7 @@
 
 A model tells its story once::
 
-    def story(self, sample, x, r, y, c=None):
+    def story(self, sample, x, r, y):
         z = sample("z", lambda: self.z_dist(x))
         ...
         return sample("y", lambda: self.y_dist(c, e, r), obs=y)
@@ -26,7 +26,7 @@ from torch import Tensor
 from pyro_gcm._utils.evaluating import HasTensors
 from pyro_gcm._utils.moments import KnownMoments
 from pyro_gcm._utils.validation import ChecksRows, OfRows
-from pyro_gcm.distributions import LazyDistribution, ObservedCost, given_observed
+from pyro_gcm.distributions import LazyDistribution
 from pyro_gcm.distributions.event_sides import Left
 from pyro_gcm.distributions.revenue_posterior import coordinates
 from pyro_gcm.nets import Standardizer
@@ -141,7 +141,7 @@ class StoryModel(OfRows, HasTensors, Protocol):
     def dtype(self) -> torch.dtype:
         """The floating-point type of predictions."""
 
-    def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+    def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
         """The generative story."""
 
     def guide_story(self, sample: Any, x: Tensor, r: Tensor, y: Tensor | None) -> None:
@@ -204,7 +204,7 @@ class Reader:
         if name == OUTCOME:
             return self.outcome(p, obs)
         if name in self.plan.left:
-            return self.leave(name, p, obs)
+            return self.leave(name, p)
         if name in self.plan.given:
             if obs is None:
                 raise RuntimeError(f"'{name}' is an input of this objective and must be given")
@@ -240,14 +240,9 @@ class Reader:
         value = torch.where(missing, draw, obs.double())
         return self.observe(name, columns.mask(~missing).to_event(1), value)
 
-    def leave(self, name: str, p: Any, obs: Any) -> Any:
-        """A site that is left as its distribution; given what was observed of costs."""
-        fn = self.distribution(name, p)
-        if obs is not None:
-            units, r = self.model.r_standardizer, self.values.get("r", self.r)
-            self.observe(f"{name}_observed", ObservedCost(fn, units.loc, units.scale), obs)
-            fn = given_observed(fn, on_its_side(obs, r, self.model.mapped(r), units))
-        return Left(name, fn)
+    def leave(self, name: str, p: Any) -> Any:
+        """A site that is left as its distribution."""
+        return Left(name, self.distribution(name, p))
 
     def share(self, name: str, p: Any) -> Tensor:
         """A site that all rows share: the value that its guide gave."""
@@ -305,14 +300,6 @@ class Reached(Exception):
 def of(p: Any) -> Any:
     """A distribution, or what a function returns."""
     return p if isinstance(p, torch.distributions.Distribution) else p()
-
-
-def on_its_side(c: Tensor, r: Tensor, revenue: Tensor, units: Any) -> Tensor:
-    """Standardised c on the side of `revenue` on which c is of r: rounding must not cross it."""
-    standard, revenue = torch.broadcast_tensors(units(c).to(revenue.dtype), revenue)
-    below = torch.minimum(standard, torch.nextafter(revenue, revenue.new_tensor(-torch.inf)))
-    sided = torch.where(c < r, below, torch.maximum(standard, revenue))
-    return torch.where(r.isnan(), standard, sided)
 
 
 # Columns of x and r in the units of the data

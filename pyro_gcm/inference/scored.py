@@ -61,15 +61,14 @@ class Scored(Reader):
         #: log p - log q of the sites that all rows share, of a single number.
         self.log_shared: Tensor | float = 0.0
 
-    def read(self, x: Tensor, r: Tensor, y: Tensor, c: Tensor | None = None) -> Scored:
+    def read(self, x: Tensor, r: Tensor, y: Tensor) -> Scored:
         """The guide and then the story of a batch."""
         if self.model.shared_sites():
             self.model.guide_shared(self._share_guided)
             self.shared = self.model.shared(self.share)
         self.x, self.r, self.shape = x, r, (self.bound.num_particles, len(x))
-        self.may_miss = c is not None  # then y may be NaN
         self.model.guide_story(self.guided, x, r, y)
-        self.model.story(self, x, r, y, c)
+        self.model.story(self, x, r, y)
         return self
 
     # What becomes of a site
@@ -164,7 +163,7 @@ class Scored(Reader):
         elif cancel and isinstance(p_y, OrderEvent) and getattr(bound, "alpha", None) == 0.0:
             losses = -p_y.expand(self.shape).log_mean_prob(y)
         else:
-            log_y, averages = self._log_outcome(), self.plan.averages
+            log_y, averages = p_y.log_prob(y), self.plan.averages
             log_selected = None if averages else self.model.response.log_selected(p_y, y)
             if log_selected is None:
                 losses = -self._bound(log_y)
@@ -172,12 +171,6 @@ class Scored(Reader):
                 log_selected = log_selected.to(log_y.dtype)
                 losses = self._bound(log_selected) - self._bound(log_y + log_selected)
         return losses - self.log_shared / rows if self.known_shared else losses
-
-    def _log_outcome(self) -> Tensor:
-        """log p(y | the sites); an outcome that was not observed counts for nothing."""
-        if not self.may_miss:
-            return self.p_y.log_prob(self.y)
-        return torch.where(self.y.isnan(), 0.0, self.p_y.log_prob(self.y.nan_to_num()))
 
     def _bound(self, log_y: Tensor) -> Tensor:
         """The bound of every row, [B], from the log-probability of its outcome."""

@@ -60,10 +60,10 @@ class TrainingData:
         self.model, self.missing, self.share = model, missing, validation
         if isinstance(validation, Real):
             return
-        if not isinstance(validation, list | tuple) or len(validation) not in (3, 4):
+        if not isinstance(validation, list | tuple) or len(validation) != 3:
             raise ValueError(
-                "validation must be a share of the rows in [0, 1) or rows (x, r, y) or (x, r, y, "
-                f"c), got {kind(validation)}"
+                "validation must be a share of the rows in [0, 1) or rows (x, r, y), got "
+                f"{kind(validation)}"
             )
         try:
             self.given, self.share = self._checked(*validation), 0.0
@@ -100,19 +100,8 @@ class DataInMemory(TrainingData):
         self.names = {name: column_names(columns[i]) for i, name in enumerate("xr")}
         for name in ("x", "r"):
             no_empty_column(name, self.columns[name], self.names[name])
-        y = self.columns["y"]
-        if self.columns.get("c", y).isnan().all():
-            if y.isnan().all():
-                raise ValueError("y and c have no value at all, only NaN")
-            if not y.isnan().any():
-                self.columns.pop("c", None)  # no cost was seen
-        self.rows = len(y)
+        self.rows = len(self.columns["y"])
         if self.given is not None:
-            if self.given.keys() != self.columns.keys():
-                raise ValueError(
-                    f"validation must have the columns {', '.join(self.columns)}, got "
-                    f"{', '.join(self.given)}"
-                )
             self.columns = {n: torch.cat([self.columns[n], self.given[n]]) for n in self.columns}
 
     def split_rows(self, options: TrainingOptions) -> None:

@@ -8,12 +8,11 @@ from contextvars import ContextVar
 from typing import Any
 
 import pyro
-import torch
 from pyro.distributions import TorchDistribution
 from pyro.ops.provenance import detach_provenance
 from pyro.poutine.messenger import Messenger
 from pyro.poutine.scale_messenger import ScaleMessenger
-from torch import Tensor, nn
+from torch import nn
 
 from pyro_gcm._utils.validation import positive
 from pyro_gcm.distributions.event_sides import Left
@@ -178,8 +177,6 @@ class UncollapseMessenger(CollapseMessenger):
             self._recovering = True
             try:
                 marginal, y = msg["fn"], msg["value"]
-                if isinstance(msg["mask"], Tensor):  # an outcome that says nothing: c of the prior
-                    y = torch.where(msg["mask"], y, marginal.mean)
                 if self.kernel is not None:
                     k = pyro.sample(self.kernel, marginal.revenue_posterior(y))
                     marginal = marginal.given_revenue(k)

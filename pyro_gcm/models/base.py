@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from pyro_gcm._utils.moments import KnownMoments
 from pyro_gcm._utils.options import text_or_none
-from pyro_gcm._utils.tensors import as_tensor
-from pyro_gcm._utils.validation import ArrayLike, columns_of_units, matrix, positive_int, same_rows
+from pyro_gcm._utils.validation import columns_of_units, positive_int
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.distributions.base import checks
@@ -213,35 +212,6 @@ class Parts(nn.Module):
             self._warned.add(message)
             warn_user(message)
 
-    def check_costs(self, c: ArrayLike, r: Tensor | None, y: Tensor | None) -> Tensor:
-        """Observed costs, [B, r_dim] in the units of r, NaN where one was not observed.
-
-        :raises ValueError: for costs that have no such units or contradict y, for a guide that
-            reads a missing outcome, and for an observed cost and outcome where r is missing.
-        """
-        if not self.response.is_event:
-            raise ValueError(
-                "c needs a response that is the order event itself, such as 'binary', got "
-                f"{self.response.named!r}"
-            )
-        if not self.costs_have_units:
-            raise ValueError(
-                "c needs one cost in the units of each revenue, as a GCM with one alternative and "
-                f"revenue_map='identity' has; the costs of this {type(self).__name__} have none"
-            )
-        c = as_tensor("c", c)
-        if c.dim() == 1 and self.r_dim == 1:
-            c = c.unsqueeze(1)
-        c = matrix("c", c, self.r_dim, "r_dim", None if r is None else r.device, missing=True)
-        same_rows(c=c, **{name: v for name, v in (("r", r), ("y", y)) if v is not None})
-        if r is not None and y is not None:
-            _check_agreement(c, r, y)
-        if y is not None and y.isnan().any() and self.guide_reads_outcome:
-            raise ValueError(
-                "y has missing values, and the guide reads y: use guide='prior' or 'amortised'"
-            )
-        return c
-
     # Where the parameters are, and copies
 
     @property
@@ -280,28 +250,3 @@ class Parts(nn.Module):
         # A copy has parameters of its own, so it needs a name of its own in Pyro's store.
         super().__setstate__(state)
         self.name = f"{self.name}.copy{next(_names)}"
-
-
-def _check_agreement(c: Tensor, r: Tensor, y: Tensor) -> None:
-    """Refuse costs [B, m], NaN where unknown, that contradict y = 1 exactly if all c < r.
-
-    Nor can a cost and the outcome be known where the revenue is not: together they bound it, and
-    draws of what is missing, made without them, would have density 0.
-    """
-    boundless = (~c.isnan() & r.isnan()).any(-1) & ~y.isnan()
-    if boundless.any():
-        raise ValueError(
-            f"c has values where r is missing in {int(boundless.sum())} rows whose y is known, the "
-            f"first in row {int(boundless.nonzero()[0])}: make c or y NaN there"
-        )
-    unknown = c.isnan() | r.isnan()
-    missed = (~unknown & (c >= r)).any(-1)
-    sure = (~unknown & (c < r)).all(-1)
-    wrong = ((y == 1) & missed) | ((y == 0) & sure)
-    if wrong.any():
-        row = int(wrong.nonzero()[0])
-        raise ValueError(
-            f"c contradicts y in {int(wrong.sum())} rows, the first in row {row}: "
-            f"y = {y[row].item():g} with c = {c[row].tolist()} and r = {r[row].tolist()}; y is 1 "
-            "exactly if c < r"
-        )

@@ -1,4 +1,4 @@
-"""Weights of the draws of a row's latent variables, given its outcome and observed costs."""
+"""Weights of the draws of a row's latent variables, given its outcome."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class StoryTarget(Target):
 
     def _read(self, reader: Predicted, rows: Rows) -> Draws:
         reader.known_shared = dict(self.shared)
-        draws = reader.read(rows.x, rows.r, rows.c)
+        draws = reader.read(rows.x, rows.r)
         return draws.of_selected(self.model.response, rows)
 
     def likelihood(self, draws: Draws, rows: Rows) -> Tensor:
@@ -111,15 +111,13 @@ class StoryTarget(Target):
         if self.units == "data" and "c" in sites:
             r, c = sites.get("r", rows.r), sites["c"]
             units = self.model.r_standardizer
-            sites["c"] = costs_in_units(c, c < revenue, r, rows.c, units)
+            sites["c"] = costs_in_units(c, c < revenue, r, units)
         return sites
 
     def _standard_sites(self, draws: Draws, rows: Rows) -> tuple[dict[str, Tensor], Any]:
         """The sites of draws: c (and k) exactly, and y once more, a new outcome; the revenue."""
         shape = draws.num_draws, len(rows.x)
-        p_y = new_outcome = self._replayed(draws, rows, None)
-        if rows.c is not None:
-            p_y = self._replayed(draws, rows, rows.c)
+        p_y = Predicted(self.model, self.plan, known=draws.values).read(rows.x, rows.r).p_y
         noted = {"e", "x_missing", "r_missing"}
         sites = {name: v for name, v in draws.values.items() if name not in noted}
         sites = {name: v.expand(*shape, *v.shape[2:]) for name, v in sites.items()}
@@ -131,41 +129,30 @@ class StoryTarget(Target):
             if rows.y is not None:
                 p_k = event.expand(shape).revenue_posterior(rows.y)
             sites["k"] = p_k.sample()
-            event = p_y = new_outcome = event.given_revenue(sites["k"])
-        p_y, new_outcome = p_y.expand(shape), new_outcome.expand(shape)
+            event = p_y = event.given_revenue(sites["k"])
+        p_y = p_y.expand(shape)
         if event is None:
-            sites["y"] = new_outcome.sample()
+            sites["y"] = p_y.sample()
             return sites, None
         if rows.y is None:
             costs: Any = event.cost
             sites["c"] = costs.expand(shape).sample()
             sites["y"] = p_y.given_cost(sites["c"]).sample()
         else:
-            # An outcome that was not observed says nothing of c.
-            unknown = rows.c is not None
-            outcome = torch.where(rows.y.isnan(), p_y.mean, rows.y) if unknown else rows.y
-            sites["c"] = p_y.cost_posterior(outcome).sample()
-            sites["y"] = new_outcome.sample()  # the row's costs are drawn anew for it
+            sites["c"] = p_y.cost_posterior(rows.y).sample()
+            sites["y"] = p_y.sample()  # the row's costs are drawn anew for it
         return sites | self.model.response.derived(p_y, sites["c"]), event.revenue
 
-    def _replayed(self, draws: Draws, rows: Rows, c: Tensor | None) -> Any:
-        reader = Predicted(self.model, self.plan, known=draws.values)
-        return reader.read(rows.x, rows.r, c).p_y
 
-
-def costs_in_units(
-    c: Tensor, below: Tensor, r: Tensor, observed: Tensor | None, units: Standardizer
-) -> Tensor:
+def costs_in_units(c: Tensor, below: Tensor, r: Tensor, units: Standardizer) -> Tensor:
     """Draws of standardised costs in the units of r.
 
-    Rounding does not move a draw across r, and observed costs stay as they are.
+    Rounding does not move a draw across r.
 
     :param c: draws [S, B, m].
     :param below: whether each of them is below its standardised revenue.
     """
     values = units.inverse(c)
-    if observed is not None:
-        values = torch.where(observed.isnan(), values, observed.to(values.dtype))
     lowest = rounded_up(r, values.dtype)  # the first number of this type that is not below r
     highest = torch.nextafter(lowest, lowest.new_tensor(-math.inf))
     return torch.where(below, torch.minimum(values, highest), torch.maximum(values, lowest))
@@ -184,10 +171,7 @@ class _HalfGuided(Predicted):
         self.half = self.noise.count // 2
         self.log_p: Any = 0.0
         self.log_q: Any = 0.0
-        assert rows.y is not None
-        # It does not read a y that may be NaN.
-        y = torch.where(rows.y.isnan(), 0.0, rows.y)
-        self.model.guide_story(self.guided, rows.x, rows.r, y)
+        self.model.guide_story(self.guided, rows.x, rows.r, rows.y)
 
     def guide(self, name: str, q: Any, own: bool) -> Tensor | None:
         """Draws of a site that has a distribution of its own in the guide."""
@@ -208,9 +192,9 @@ class _HalfGuided(Predicted):
         self.log_q = self.log_q + q.log_prob(value).double()
         return value
 
-    def read(self, x: Tensor, r: Tensor | None, c: Tensor | None = None) -> Draws:
+    def read(self, x: Tensor, r: Tensor | None) -> Draws:
         """Read the story as `Predicted.read` does, and add the weights of the mixture."""
-        draws = super().read(x, r, c)
+        draws = super().read(x, r)
         if not self.from_guide:
             return draws
         share = self.half / self.noise.count

@@ -177,14 +177,14 @@ class GCM(StrictPredictions):
         given = "positive_linear" if given is None else given
         return build.revenue_map_part(given, r_dim, shape, levels=levels)
 
-    def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+    def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
         """The lines of the paper's figure; e is what is read of x (`covariates`)."""
         z = sample("z", lambda: self.z_dist(x))
         x = sample("x", lambda: self.x_dist(z, x), obs=x)
         e = self.encoded(sample, z, x)
         w = sample("w", self.w_dist)
         r = sample("r", lambda: self.r_dist(w, e), obs=r)
-        c = sample("c", lambda: self.c_dist(z, e), obs=c)
+        c = sample("c", lambda: self.c_dist(z, e))
         return sample("y", lambda: self.y_dist(c, e, r), obs=y)
 
     def guide_story(self, sample: Any, x: Tensor, r: Tensor, y: Tensor | None) -> None:

@@ -123,14 +123,14 @@ class IGCM(Kernel):
             self.x_decoder: Any = build.x_decoder_part(x_decoder, *x_parts)
         self.add_units(num_samples, {"z": self.z_dim, "k": self.k_dim}, seed)
 
-    def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+    def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
         """The lines of the paper's figure; e is x standardised."""
         z = sample("z", lambda: self.z_dist(x))
         k = sample("k", lambda: self.k_dist(x))
         x = sample("x", lambda: self.x_dist(z, k, x), obs=x)
         e = self.encoded(sample, z, x)
         r = sample("r", lambda: self.r_dist(k, e), obs=r)
-        c = sample("c", lambda: self.c_dist(z, e), obs=c)
+        c = sample("c", lambda: self.c_dist(z, e))
         return sample("y", lambda: self.y_dist(c, e, k, r), obs=y)
 
     def guide_story(self, sample: Any, x: Tensor, r: Tensor, y: Tensor | None) -> None:

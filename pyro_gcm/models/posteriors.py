@@ -107,7 +107,6 @@ class Posteriors(Predictions):
         x: ArrayLike,
         r: ArrayLike,
         y: ArrayLike | None = None,
-        c: ArrayLike | None = None,
         *,
         num_samples: int = 1000,
         units: str | None = None,
@@ -125,14 +124,12 @@ class Posteriors(Predictions):
         p(z|x) is what predictions average over; for prior "standard" under objective "conditional"
         that is q(z|x). A z with finitely many values, such as a member, is drawn exactly by Bayes'
         rule. Rejection from p(z|x) gives exact draws for a binary y. Rows whose y is improbable,
-        other responses, observed costs and "joint" training take importance resampling, whose
-        quality is part of the result; a warning says where it is poor.
+        other responses and "joint" training take importance resampling, whose quality is part of
+        the result; a warning says where it is poor.
 
         :param x: [B, x_dim] in data units.
         :param r: [B, r_dim].
         :param y: [B], or None for draws of p(z, c, y | x, r).
-        :param c: observed costs, [B, r_dim] in the units of r, NaN for the others, as in `fit`; y
-            may then be NaN.
         :param num_samples: draws S of each row.
         :param units: of c: "data", those of r, the default where there is one cost for each
             revenue; or "standard", those of what the costs are compared with in the program
@@ -149,7 +146,7 @@ class Posteriors(Predictions):
             raise ValueError(
                 "posterior and sample need the model of all responses: this one has a part of them"
             )
-        rows = self.rows(x, r, y, c)
+        rows = self.rows(x, r, y)
         if units is None:
             units = "data" if self.costs_have_units else "standard"
         one_of("units", units, ("standard", "data"))
@@ -185,7 +182,7 @@ class Posteriors(Predictions):
 
     @one_thread()
     def cost_posterior(
-        self, x: ArrayLike, r: ArrayLike, y: ArrayLike, c: ArrayLike | None = None, **options: Any
+        self, x: ArrayLike, r: ArrayLike, y: ArrayLike, **options: Any
     ) -> PosteriorDraws:
         """Draws {"z": [S, B, D], "c": [S, B, (G,) K]} given the outcome, and other latent sites.
 
@@ -193,7 +190,7 @@ class Posteriors(Predictions):
         `posterior`, which has the same options. k of `IGCM` is among them, and every latent site
         of a row that a story of your own has.
         """
-        draws, informed = self.posterior(x, r, y, c, **options), self.prediction_plan.informed
+        draws, informed = self.posterior(x, r, y, **options), self.prediction_plan.informed
         names = [name for name in self.latent_shapes() if name not in informed]
         if "c" not in draws:
             raise ValueError(
@@ -208,25 +205,24 @@ class Posteriors(Predictions):
         x: ArrayLike,
         r: ArrayLike,
         y: ArrayLike,
-        c: ArrayLike | None = None,
         *,
         sites: Mapping[str, Tensor],
     ) -> Tensor:
         """log p(y | z, r) of every draw, [S, B], with the costs integrated out.
 
-        For `IGCM` log p(y | z, k); with c, log p(y, c_observed | z, r).
+        For `IGCM` log p(y | z, k).
 
         :param sites: draws [S, B, ...] of z (and k), such as those of `posterior`, with x and r
             where values of them are missing.
         """
-        rows = self.rows(x, r, y, c, required="xry")
+        rows = self.rows(x, r, y, required="xry")
         if not isinstance(sites, Mapping):
             raise TypeError(f"sites must be a mapping of names to draws, got {shown(sites)}")
         known, parts = self._checked_sites(rows, sites), []
         size = max(1, _DRAWS_AT_ONCE // len(next(iter(known.values()))))
         for index, part in rows.split(size):
             own = {name: values.index_select(1, index) for name, values in known.items()}
-            draws = Predicted(self, self.prediction_plan, known=own).read(part.x, part.r, part.c)
+            draws = Predicted(self, self.prediction_plan, known=own).read(part.x, part.r)
             parts.append(draws.log_likelihood(part))
         return torch.cat(parts, 1).to(self.dtype)
 

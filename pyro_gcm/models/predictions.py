@@ -190,7 +190,6 @@ class Predictions(OrderEventModel):
         x: ArrayLike,
         r: ArrayLike,
         y: ArrayLike,
-        c: ArrayLike | None = None,
         *,
         num_samples: Count = None,
     ) -> Tensor:
@@ -201,18 +200,14 @@ class Predictions(OrderEventModel):
         :param x: [B, x_dim] in data units.
         :param r: [B, r_dim].
         :param y: [B].
-        :param c: observed costs, [B, r_dim], NaN for the others, as in `fit`: then the result is
-            log p(y, c_observed | x, r), and y may be NaN.
         :returns: [B].
         """
-        if y is None:
-            raise ValueError("y must be given, or NaN where an observed cost takes its place")
 
         def log_p_y(draws: Draws, rows: Rows) -> Tensor:
             draws = draws.of_selected(self.response, rows)
             return draws.log_mean(draws.log_likelihood(rows))
 
-        return self.by_blocks(log_p_y, num_samples, self.rows(x, r, y, c))
+        return self.by_blocks(log_p_y, num_samples, self.rows(x, r, y, required="xry"))
 
     @prediction
     def predictive(
@@ -265,7 +260,7 @@ class Predictions(OrderEventModel):
         return x, revenues
 
     def rows(self, *columns: ArrayLike | None, required: str = "xr") -> Rows:
-        """Checked columns x, r, (y, c); values may be missing where the model was trained so."""
+        """Checked columns x, r, (y); values may be missing where the model was trained so."""
         missing, device = self.objective_records[self.objective].missing, self.device
         data = checked_data(self, *columns, required=required, missing=missing, device=device)
         return Rows(**data)
@@ -297,7 +292,7 @@ class Predictions(OrderEventModel):
         def block(*columns: Tensor) -> Tensor:
             some = Rows(*columns)
             reader = Predicted(self, self.prediction_plan, noise)
-            return function(reader.read(some.x, some.r, some.c), some)
+            return function(reader.read(some.x, some.r), some)
 
         found = in_blocks(block, *filter(torch.is_tensor, rows), draws=noise.count)
         return found.to(dtype or self.dtype)

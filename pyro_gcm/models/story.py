@@ -36,7 +36,7 @@ class OrderEventModel(Parts):
     guide, training, predictions and posteriors all read it, and so follow whoever overrides it::
 
         class WithEffect(GCM):
-            def story(self, sample, x, r, y, c=None):
+            def story(self, sample, x, r, y):
                 ...
                 u = sample("u", lambda: dist.Normal(torch.zeros(len(x), 1), 1.0).to_event(1))
 
@@ -51,13 +51,12 @@ class OrderEventModel(Parts):
         self.shared_guide = nn.ParameterDict()
         self.register_buffer("_objective", torch.tensor(0))
 
-    def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+    def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
         """The generative story, the lines of the paper's figure.
 
         :param sample: what a line does: `sample(name, distribution, obs=None)` returns the value of
             a site, see `inference.reading`.
         :param x: [B, x_dim] in data units; `r`: [B, r_dim]; `y`: [B]; None where not observed.
-        :param c: observed costs, [B, r_dim] in the units of r, NaN for the others.
         """
         raise NotImplementedError
 
@@ -103,29 +102,25 @@ class OrderEventModel(Parts):
             self.shared(line)
         return sites
 
-    def model(
-        self, x: Given = None, r: Given = None, y: Given = None, c: Given = None, *, size: int = 1
-    ) -> Tensor:
+    def model(self, x: Given = None, r: Given = None, y: Given = None, *, size: int = 1) -> Tensor:
         """The story as an explicit Pyro program; what is not given is drawn.
 
         :param x: [B, x_dim] in data units; needed with a conditional prior. `r`: [B, r_dim]. With
             prior "standard" of `GCM`, NaN is a missing value in both.
-        :param y: [B]; NaN where it was not observed, if c is given.
-        :param c: observed costs, [B, r_dim] in the units of r, NaN for the others: their density is
-            site `c_observed`, and site c is drawn given them.
+        :param y: [B].
         :param size: number of rows when neither x nor r is given.
         :returns: y, [B].
         """
-        x, r, y, rows = self.program_inputs(x, r, y, c, size)
+        x, r, y, rows = self.program_inputs(x, r, y, size)
         averages = self.objective_records[self.objective].averages
         plan = Plan(given=(), averages=averages)
         reader = Programmed(self, plan, self.plan("conditional"), x, r)
         reader.shared = self.shared(reader.share)
         with pyro.plate("data", rows, dim=-1), SiteGuard():
-            return self.story(reader, x, r, y, c)
+            return self.story(reader, x, r, y)
 
     def guide(
-        self, x: Given = None, r: Given = None, y: Given = None, c: Given = None, *, size: int = 1
+        self, x: Given = None, r: Given = None, y: Given = None, *, size: int = 1
     ) -> Tensor | None:
         """Guide of `inference.conditional(model)`: the latent sites from `guide_story`.
 
@@ -134,27 +129,25 @@ class OrderEventModel(Parts):
         :returns: the value of the first site, or None.
         """
         plan = self._once("guide", lambda: replace(self.plan("conditional"), left=("c",)))
-        return self.guide_of(plan, x, r, y, c)
+        return self.guide_of(plan, x, r, y)
 
-    def guide_of(
-        self, plan: Plan, x: Given, r: Given = None, y: Given = None, c: Given = None
-    ) -> Tensor | None:
+    def guide_of(self, plan: Plan, x: Given, r: Given = None, y: Given = None) -> Tensor | None:
         """The guide for a plan; where it averages, a finite z is summed over, q(z) = p(z)."""
         if x is None:
             raise ValueError("x must be given: the guide reads it")
-        x, r, y, rows = self.program_inputs(x, r, y, c)
+        x, r, y, rows = self.program_inputs(x, r, y)
         reader = Guided(self, plan, x, r)
         self.guide_shared(reader.share_guided)
         reader.shared = self.shared(reader.share)
         with pyro.plate("data", rows, dim=-1):
-            return reader.run(x, r, y, c, self.latents(plan))
+            return reader.run(x, r, y, self.latents(plan))
 
     def program_inputs(
-        self, x: Given, r: Given, y: Given, c: Given = None, size: int = 1
+        self, x: Given, r: Given, y: Given, size: int = 1
     ) -> tuple[Any, Any, Any, int]:
         """Inputs, their values checked while Pyro's validation is on, and the number of rows."""
         if is_validation_enabled():
-            data = checked_data(self, x, r, y, c, missing=self.may_be_missing, device=self.device)
+            data = checked_data(self, x, r, y, missing=self.may_be_missing, device=self.device)
             # The checks see copies without a gradient; programs may be differentiated by x and r.
             x, r = (given_or(v, data.get(n)) for n, v in (("x", x), ("r", r)))
             y = data.get("y")

@@ -17,15 +17,11 @@ from pyro_gcm.prediction.base_samples import pairwise_mean
 
 
 class Rows(NamedTuple):
-    """Checked rows x [B, x_dim], r [B, r_dim], y [B] and observed costs c [B, r_dim].
-
-    y and c are None where they were not given.
-    """
+    """Checked rows x [B, x_dim], r [B, r_dim] and y [B], None where it was not given."""
 
     x: Tensor
     r: Tensor
     y: Tensor | None = None
-    c: Tensor | None = None
 
     def take(self, index: Tensor) -> Rows:
         """The rows `index`."""
@@ -47,7 +43,6 @@ class Draws(NamedTuple):
         that were selected, until the story is replayed for them.
     :param log_weights: of the draws, [N, b], normalised over N; None where they are equal.
     :param separate: draws of sites that y does not depend on, with log-weights of their own.
-    :param log_observed: log-density of observed costs, [N, b].
     """
 
     num_draws: int
@@ -56,7 +51,6 @@ class Draws(NamedTuple):
     p_y: Any = None
     log_weights: Tensor | None = None
     separate: Mapping[str, tuple[Tensor, Tensor]] = MappingProxyType({})
-    log_observed: Any = 0.0
 
     @without_products
     def mean(self, values: Tensor, first: int = 0) -> Tensor:
@@ -79,14 +73,10 @@ class Draws(NamedTuple):
         return torch.logsumexp(log_p + self.log_weights, 0)
 
     def log_likelihood(self, rows: Rows) -> Tensor:
-        """Log-probability of the observed y and c of rows, given the draws, [N, b], float64."""
+        """Log-probability of the observed y of rows, given the draws, [N, b], float64."""
         if rows.y is None:
-            like = torch.zeros(self.p_y.batch_shape, dtype=torch.float64, device=rows.x.device)
-            return like + self.log_observed
-        if rows.c is None:
-            return self.p_y.log_prob(rows.y).double()
-        log_y: Tensor = self.p_y.log_prob(rows.y.nan_to_num()).double()
-        return self.log_observed + torch.where(rows.y.isnan(), 0.0, log_y)
+            return torch.zeros(self.p_y.batch_shape, dtype=torch.float64, device=rows.x.device)
+        return self.p_y.log_prob(rows.y).double()
 
     def of_rows(self, count: int) -> Draws:
         """The draws of the first rows, without the distributions of sites."""
@@ -147,10 +137,10 @@ class PosteriorDraws(Mapping[str, Tensor]):
     effective sample size P of the proposals that they were resampled from. `pareto_k` is the Pareto
     shape of the importance weights, NaN where there are none; above 0.7 the weights are unreliable.
     `log_evidence` is a Monte Carlo estimate, from `proposals` proposals and with standard error
-    `log_evidence_error`, of log p(y | x, r) in nats, or of log p(y, c_observed | x, r) if costs
-    were observed; 0 where nothing was. The error is inf where so few proposals come near the
-    posterior that it is unknown; then the estimate is likely to be far too low. Where z was summed
-    out it is exact, with an error of 0 and as if from infinitely many proposals.
+    `log_evidence_error`, of log p(y | x, r) in nats; 0 where y was not observed. The error is inf
+    where so few proposals come near the posterior that it is unknown; then the estimate is likely
+    to be far too low. Where z was summed out it is exact, with an error of 0 and as if from
+    infinitely many proposals.
     """
 
     sites: Mapping[str, Tensor]

@@ -44,7 +44,7 @@ class Target(ABC):
 
     @abstractmethod
     def likelihood(self, draws: Draws, rows: Rows) -> Tensor:
-        """Likelihood of y as a share of its bound, [N, b], float64, where no cost was observed."""
+        """Likelihood of y as a share of its bound, [N, b], float64."""
 
     @abstractmethod
     def complete(self, draws: Draws, rows: Rows) -> dict[str, Tensor]:
@@ -54,9 +54,10 @@ class Target(ABC):
     def every(self, rows: Rows) -> Draws:
         """All values of the latent variables with their log-probabilities, if `is_finite`."""
 
-    def allows_rejection(self, rows: Rows) -> bool:
+    @property
+    def allows_rejection(self) -> bool:
         """Whether proposals can be accepted in proportion to their likelihood."""
-        return self.log_bound is not None and not self.weighted and rows.c is None
+        return self.log_bound is not None and not self.weighted
 
 
 def posterior_draws(
@@ -86,16 +87,16 @@ def posterior_draws(
             "method='enumeration' needs a z with finitely many values and no other latent variable "
             "before y, as a MemberGCM, or a GCM with prior='categorical', has: use 'auto'"
         )
-    if method == "rejection" and not target.allows_rejection(rows):
+    if method == "rejection" and not target.allows_rejection:
         raise ValueError(
-            "method='rejection' needs a response with a bounded likelihood, such as 'binary', no "
-            "observed costs, and draws before y that have no weights (not so after "
-            "objective='joint', nor with a kernel_prior that is not normal): use 'importance'"
+            "method='rejection' needs a response with a bounded likelihood, such as 'binary', and "
+            "draws before y that have no weights (not so after objective='joint', nor with a "
+            "kernel_prior that is not normal): use 'importance'"
         )
     # Missing values of x or r are drawn as well: rows with and without do not mix in a block.
     incomplete = rows.x.isnan().any(-1) | rows.r.isnan().any(-1)
     enumerated = method in ("auto", "enumeration") and target.is_finite
-    exact = enumerated or (method != "importance" and target.allows_rejection(rows))
+    exact = enumerated or (method != "importance" and target.allows_rejection)
     at_once = max(num_samples, 64) if exact else max(num_samples, num_proposals)
     size = max(1, _DRAWS_AT_ONCE // at_once)
     kinds = [kind.nonzero()[:, 0] for kind in (~incomplete, incomplete)]
@@ -144,13 +145,13 @@ def _draw(
     target: Target, rows: Rows, num_samples: int, method: str, num_proposals: int
 ) -> PosteriorDraws:
     """Draws for one block of rows: exact where that is possible and affordable."""
-    if rows.y is None and rows.c is None and not target.weighted:
+    if rows.y is None and not target.weighted:
         draws = target.propose(rows, num_samples)
         zero = torch.zeros(len(rows.x), dtype=target.dtype, device=rows.x.device)
         return _unweighted(target, draws, rows, zero + num_samples, zero, zero, zero + num_samples)
     if method in ("auto", "enumeration") and target.is_finite:
         return _enumerated(target, target.every(rows), rows, num_samples)
-    if method == "importance" or not target.allows_rejection(rows):
+    if method == "importance" or not target.allows_rejection:
         return _importance(target, rows, num_samples, num_proposals)
     draws, tally = rejection(target.propose, target.likelihood, rows, num_samples, num_proposals)
     rare = (tally.accepted < num_samples).nonzero()[:, 0]

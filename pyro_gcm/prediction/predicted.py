@@ -195,12 +195,11 @@ class Predicted(Reader):
         self.left: dict[str, Any] = {}
         self.p_y: Any = None
         self.log_weights: Tensor | None = None
-        self.log_observed: Any = 0.0
         self.drawn: dict[str, Tensor] = {}
         self.separate: dict[str, Tensor] = {}
         self._log_separate: Any = 0.0
 
-    def read(self, x: Tensor, r: Tensor | None, c: Tensor | None = None) -> Draws:
+    def read(self, x: Tensor, r: Tensor | None) -> Draws:
         """Draws for rows x [b, x_dim] and r [b, r_dim]; without r of what does not depend on it."""
         self.x, self.r = x, r
         if r is None:
@@ -217,7 +216,7 @@ class Predicted(Reader):
             self.model.guide_shared(self._share_guided)
             self.shared = self.model.shared(self.share)
         with suppress(Reached):
-            self.model.story(self, x, r, None, c)
+            self.model.story(self, x, r, None)
         weights = self.log_weights
         if weights is not None:
             weights = torch.log_softmax(weights, 0)
@@ -225,9 +224,7 @@ class Predicted(Reader):
         if self.separate:
             separate = {name: (v, self._log_separate) for name, v in self.separate.items()}
             drawn = {name: v for name, v in drawn.items() if name not in separate}
-        return Draws(
-            self.noise.count, drawn, self.left, self.p_y, weights, separate, self.log_observed
-        )
+        return Draws(self.noise.count, drawn, self.left, self.p_y, weights, separate)
 
     def _share_guided(self, name: str, q: Any) -> Tensor:
         """Draws of a site that all rows share from its fitted guide, one for each draw of a row."""
@@ -260,9 +257,7 @@ class Predicted(Reader):
 
     def observe(self, name: str, p: Any, value: Tensor) -> Tensor:
         """The density of what was observed weighs the draws."""
-        if name.endswith("_observed"):
-            self.log_observed = self.log_observed + of(p).log_prob(value).double()
-        elif not self.known and (
+        if not self.known and (
             name not in self.plan.informed or not self.is_whole or self.separate
         ):
             # By columns, as for rows with gaps: a row has the same bits beside such rows.
@@ -286,12 +281,12 @@ class Predicted(Reader):
             log_w = torch.where(self.gaps, log_w, 0.0)
         self.log_weights = log_w if self.log_weights is None else self.log_weights + log_w
 
-    def leave(self, name: str, p: Any, obs: Any) -> Any:
+    def leave(self, name: str, p: Any) -> Any:
         """A cost, whose distribution is a part of the draws; a known kernel is that value."""
         if name in self.known:
             self.values[name] = self.known[name]
             return self.known[name]
-        self.left[name] = left = super().leave(name, p, obs)
+        self.left[name] = left = super().leave(name, p)
         if name == self.until:
             raise Reached
         return left

@@ -61,7 +61,7 @@ class Response(nn.Module):
     predicts = "prediction"
     #: Whether predictions are probabilities.
     is_probability = False
-    #: Whether y is the order event itself, so that costs may be observed beside y.
+    #: Whether y is the order event itself.
     is_event = False
     #: What `model.predictive` offers.
     predictive: type[Predictive] = Predictive

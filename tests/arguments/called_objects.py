@@ -16,7 +16,7 @@ from pyro_gcm import GCM, baselines, data, estimators
 from pyro_gcm.boosted import Boosted, BoostedScore
 
 ROWS = 24
-X, R, Y, _ = zoo.rows("binary", ROWS).map(torch.Tensor.float)
+X, R, Y = zoo.rows("binary", ROWS).map(torch.Tensor.float)
 REAL_Y = zoo.rows("continuous", ROWS).y.float()
 LEVELS = zoo.rows("ordinal", ROWS).y.int().numpy()
 TABLE = pd.DataFrame(torch.cat([X, R], 1).numpy(), columns=list("abcde"))

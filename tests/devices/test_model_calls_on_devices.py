@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*effective sample size", "ignor
 
 #: Kinds whose likelihoods and proposals differ in code.
 LIKELIHOODS = [
-    *("plain", "continuous", "quantile", "alternatives", "joint", "costs seen"),
+    *("plain", "continuous", "quantile", "alternatives", "joint"),
     *("implicit", "implicit, continuous", "implicit, joint"),
 ]
 DRAWS: Mapping[str, Any] = {"num_samples": 4, "num_proposals": 32, "progress": False}
@@ -43,7 +43,7 @@ CALLS: dict[str, tuple[Callable[[Any, Rows], Any], Collection[str]]] = {
         ["plain", "categorical prior", "joint", "implicit"],
     ),
     "cdf": (lambda m, d: m.predictive(d.x, d.r).cdf(d.y), ["continuous", "implicit, continuous"]),
-    "log_prob": (lambda m, d: m.log_prob(d.x, d.r, d.y, d.c), LIKELIHOODS),
+    "log_prob": (lambda m, d: m.log_prob(d.x, d.r, d.y), LIKELIHOODS),
     "effective_sample_size": (
         lambda m, d: m.effective_sample_size(d.x, d.r),
         ["plain", "joint", "implicit, joint"],
@@ -53,7 +53,7 @@ CALLS: dict[str, tuple[Callable[[Any, Rows], Any], Collection[str]]] = {
         lambda m, d: m.required_revenue(d.x[:1], 0.6, r=d.r[:1, 1:]),
         ["alternatives"],
     ),
-    "draw the posterior": (lambda m, d: m.posterior(d.x, d.r, d.y, d.c, **DRAWS), KINDS),
+    "draw the posterior": (lambda m, d: m.posterior(d.x, d.r, d.y, **DRAWS), KINDS),
     "draw without an outcome": (
         lambda m, d: m.posterior(d.x, d.r, **DRAWS),
         ["quantile", "joint", "implicit, continuous"],
@@ -63,7 +63,7 @@ CALLS: dict[str, tuple[Callable[[Any, Rows], Any], Collection[str]]] = {
         ["plain", "alternatives", "constant p0", "implicit"],
     ),
     "draw by importance": (
-        lambda m, d: m.cost_posterior(d.x, d.r, d.y, d.c, **DRAWS, method="importance"),
+        lambda m, d: m.cost_posterior(d.x, d.r, d.y, **DRAWS, method="importance"),
         LIKELIHOODS,
     ),
     "log_likelihood": (

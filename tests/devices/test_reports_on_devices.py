@@ -23,7 +23,7 @@ FEW_DRAWS: dict[str, Any] = {"num_samples": 4, "num_proposals": 32, "progress": 
 
 
 @pytest.mark.long(keep=3)
-@pytest.mark.parametrize("kind", ["joint", "costs seen"])
+@pytest.mark.parametrize("kind", ["joint"])
 def test_the_arviz_export_is_that_of_the_cpu(kind: str, put: Put, device: torch.device) -> None:
     ours = to_arviz(on(kind, device), *few_rows(kind).map(put), **FEW_DRAWS)
     theirs = _exported(kind)
@@ -56,7 +56,7 @@ def test_the_gradient_search_of_the_audit_runs_on_the_device(device: torch.devic
 
 @pytest.mark.long(keep=5)
 @pytest.mark.parametrize(
-    "kind", ["continuous", "categorical prior", "joint", "costs seen", "implicit, one kernel"]
+    "kind", ["continuous", "categorical prior", "joint", "implicit, one kernel"]
 )
 def test_importance_is_that_of_the_cpu(kind: str, put: Put, device: torch.device) -> None:
     model, rows = on(kind, device), few_rows(kind).map(put)

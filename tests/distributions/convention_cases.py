@@ -19,10 +19,8 @@ from pyro_gcm.distributions import (
     InfiniteCost,
     LatentMixture,
     LazyDistribution,
-    ObservedCost,
     OrderedLevel,
     OrderEvent,
-    PartlyKnown,
     ThresholdNormal,
     ThresholdQuantile,
 )
@@ -129,11 +127,6 @@ def several(batch: Shape) -> SeveralOutcomes:
     return SeveralOutcomes(event(batch), outcomes, (2, 1), (1, 1))
 
 
-def partly_known(batch: Shape) -> PartlyKnown:
-    known = torch.where(outcome(*batch) == 1.0, real(*batch), math.nan)
-    return PartlyKnown(dist.Normal(real(*batch), positive(*batch)), known)
-
-
 def mixture(batch: Shape, shape: Shape = (3,), infinite: bool = False) -> LatentMixture:
     component = cost((5, *batch), shape, infinite)
     weights = real(5, *batch).log_softmax(0)
@@ -203,9 +196,6 @@ CASES: dict[str, Callable[[Shape], Any]] = {
     "infinite cost, one logit for all": lambda b: InfiniteCost(cost(b), real()),
     "infinite cost, one cost for all": lambda b: InfiniteCost(cost(b[1:]), real(*b)),
     "infinite cost, alternatives": partial(cost, event=(2, 3), infinite=True),
-    "observed cost": lambda b: ObservedCost(cost(b), 2.0, 3.0),
-    "observed cost, alternatives": lambda b: ObservedCost(cost(b, (2, 3), True), 2.0, 3.0),
-    "partly known": partly_known,
     "lazy": lazy,
     "mixture of normals": mixture_of_normals,
     "flow": lambda b: ConditionalFlow(2, 3).to(**OPTIONS)(real(*b, 2)),

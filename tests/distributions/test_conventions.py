@@ -41,10 +41,8 @@ from pyro_gcm.distributions import (
     InfiniteCost,
     LatentMixture,
     LazyDistribution,
-    ObservedCost,
     OrderedLevel,
     OrderEvent,
-    PartlyKnown,
     RevenuePosterior,
     ThresholdNormal,
     ThresholdQuantile,
@@ -64,7 +62,6 @@ DISCRETE = OrderEvent | GuessedEvent | OrderedLevel
 #: Arguments and their shapes for batch shape `batch`; a distribution has the shape of its draws.
 SHAPES: dict[type, Callable[[Shape], dict[str, Any]]] = {
     OrderEvent: lambda batch: {"cost": (*batch, 2, 3), "revenue": (3,), "cost_event_dim": 2},
-    PartlyKnown: lambda batch: {"base_dist": batch, "known": ()},
     ThresholdNormal: lambda batch: {
         "event": batch, "threshold_loc": (), "threshold_scale": (), "scale": ()
     },
@@ -81,7 +78,6 @@ NOT_INFERRED: dict[type, tuple[str, dict[str, Any]]] = {
     RevenuePosterior: ("as for the costs", {"event": (), "outcome": ()}),
     InfiniteCost: ("(2, 3) may be [B, K] or [G, K]", {"cost": (2, 3), "logits": ()}),
     LatentMixture: ("(5, 2, 3) may be [N, B, K] or [N, G, K]", {"component": (5, 2, 3)}),
-    ObservedCost: ("(2, 3) may be [B, K] or [G, K]", {"cost": (2, 3)}),
     GuessedEvent: ("the shape of an event is not that of its costs", {"event": (), "logits": ()}),
     OrderedLevel: ("as for a guess", {"event": (), "shifts": (3, 1)}),
     AlongAxis: ("as for a guess", {"event": (), "axis": (), "units": ()}),
@@ -212,9 +208,6 @@ def test_shapes_are_not_inferred_from_a_draw_of_the_costs_or_from_too_little() -
         ("component", lambda: LatentMixture(dist.Normal(real(5, 3), 1.0), ONE, ONE)),
         ("scale", lambda: LatentMixture(cost((5,)), ONE, -ONE)),
         ("log_weights", lambda: LatentMixture(cost((5,)), ONE, ONE, real(5).abs())),
-        ("cost", lambda: ObservedCost(dist.Normal(real(3), 1.0))),
-        ("scale", lambda: ObservedCost(cost(()), 0.0, -1.0)),
-        ("base_dist", lambda: PartlyKnown(cost(()), real(3))),
         ("logits", lambda: InfiniteCost(cost(()), math.nan * ONE)),
         ("cost has event_dim 0", lambda: InfiniteCost(dist.Normal(real(2), 1.0), ONE)),
         ("got MultivariateNormal", lambda: InfiniteCost(CORRELATED, ONE)),
@@ -241,8 +234,8 @@ def test_density_is_that_of_the_draws(case: str) -> None:
     dimensions and the normal in six.
     """
     d, count = CASES[case](()), 10_000
-    if isinstance(d, DISCRETE | PartlyKnown | EventTime | SeveralOutcomes) or case in OF_POSITIONS:
-        pytest.skip("probabilities, of outcomes or a known value, or a density of a position")
+    if isinstance(d, DISCRETE | EventTime | SeveralOutcomes) or case in OF_POSITIONS:
+        pytest.skip("probabilities of outcomes, or a density of a position")
     x = d.sample((count,)).reshape(count, -1)
     finite = torch.where(x.isfinite(), x, math.nan)
     # Heavier tails than those of the draws, so that the weights are bounded.

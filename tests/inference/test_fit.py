@@ -298,7 +298,7 @@ def test_bound_that_suits_the_response_is_the_default(response: str, elbo: str, 
 @pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
 def test_a_training_that_ends_worse_than_a_constant_says_so(kind: str, weighted: bool) -> None:
     """And one that does not is silent, here as in all other tests."""
-    x, r, y, _ = zoo.rows_of(kind, 80)
+    x, r, y = zoo.rows_of(kind, 80)
     weight = torch.linspace(0.1, 1.0, 80) if weighted else None
     options: Any = {"epochs": 3, "num_particles": 4, "progress": False, "sample_weight": weight}
     fit(model := zoo.build(kind), x, r, y, **options)

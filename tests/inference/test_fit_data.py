@@ -136,7 +136,6 @@ def _with(column: str, row: int, value: Any) -> pd.DataFrame:
         ({"x": ["a", "c"]}, r"'c'"),
         ({"y": None}, "y must name columns of data, got None"),
         ({"x": ["a"]}, "x_dim"),
-        ({"c": torch.zeros(ROWS, 1)}, "c must be left out with data, got "),
         ({"sample_weight": torch.ones(ROWS)}, "sample_weight must be left out with data"),
         ({"memory": 100}, "memory must be "),
         ({"data": 3}, "data must be a pyarrow Dataset or Table"),

@@ -35,10 +35,10 @@ class Shifted:
 class _Site:
     """A new latent site u of a row, which moves its costs."""
 
-    def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+    def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
         rows = len(r) if x is None else len(x)
         u = sample("u", dist.Normal(torch.full((rows, 1), 0.7).double(), 0.8).to_event(1))
-        return super().story(Shifted(sample, u.squeeze(-1)), x, r, y, c)
+        return super().story(Shifted(sample, u.squeeze(-1)), x, r, y)
 
 
 class _Prior:
@@ -72,10 +72,10 @@ class _Shared:
     def shared(self, sample: Any) -> Tensor:
         return sample("effect", dist.Normal(torch.zeros(GROUPS).double(), 1.0).to_event(1))
 
-    def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+    def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
         groups = torch.zeros(1) if x is None else x[:, 0].nan_to_num()
         effect = of_rows(sample.shared, groups.abs() % GROUPS)
-        return super().story(Shifted(sample, effect), x, r, y, c)
+        return super().story(Shifted(sample, effect), x, r, y)
 
 
 CHANGES = {"site": _Site, "z_dist": _Prior, "c_dist": _Costs, "y_dist": _Outcome, "shared": _Shared}

@@ -34,7 +34,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
 
 def data(count: int, response: str = "binary", seed: int = 2) -> Rows:
     """Rows in float32."""
-    x, r, y, _ = zoo.rows(response, count, seed)
+    x, r, y = zoo.rows(response, count, seed)
     return x.float(), r.float(), y.float()
 
 

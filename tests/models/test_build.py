@@ -76,7 +76,7 @@ def test_modules_are_used_as_they_are_and_trained(case: str) -> None:
     model, joint = kind(3, 2, **{option: part}, **others), "prior" in others
     assert getattr(model, attribute) is part
     assert model.reads_x != joint
-    x, r, y, _ = zoo.rows(missing=joint).map(torch.Tensor.float)
+    x, r, y = zoo.rows(missing=joint).map(torch.Tensor.float)
     objective = "joint" if joint else None
     fit(model, x, r, y, objective=objective, epochs=1, num_particles=4, progress=False)
     for first, value in zip(before, part.parameters(), strict=True):

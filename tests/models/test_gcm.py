@@ -77,7 +77,7 @@ def test_draws_of_a_trained_program_are_in_the_units_of_the_data(
     else:  # x and r come from networks that p(y | x, r) does not train: units, and no more
         model = zoo.learned(GCM, response, prior=prior)
         distance, narrow, wide = 2.0, 0.3, 8.0
-    x, r, y, _ = zoo.rows(response, 200, 3)
+    x, r, y = zoo.rows(response, 200, 3)
     given = {"x": x[torch.randint(200, (4000,))]} if model.reads_x else {"size": 4000}
     with torch.no_grad():
         drawn = {name: site["value"] for name, site in sites(model.model, **given).items()}

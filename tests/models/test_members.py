@@ -27,7 +27,7 @@ Rows = tuple[Tensor, Tensor, Tensor]
 
 def rows(response: str = "binary", dtype: torch.dtype = torch.float64) -> Rows:
     """Rows of the zoo, of which one column of x has two values and another one."""
-    x, r, y, _ = zoo.rows(response, ROWS).map(lambda column: column.to(dtype))
+    x, r, y = zoo.rows(response, ROWS).map(lambda column: column.to(dtype))
     x[:, 1], x[:, 2] = 7.0, (x[:, 2] > 42.0).to(dtype)
     return x, r, y
 

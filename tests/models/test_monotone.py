@@ -22,9 +22,7 @@ CHAIN = 48  # pairs a chain
 STEPS = ("random", "one coordinate", "one ulp", "saturated", "one ulp far out")
 BOOSTED = "boosted members"
 KINDS = [
-    name
-    for name, kind in zoo.KINDS.items()
-    if kind.family is GCM and name not in zoo.AXIS_KINDS and not kind.costs_seen
+    name for name, kind in zoo.KINDS.items() if kind.family is GCM and name not in zoo.AXIS_KINDS
 ]
 DTYPES = (torch.float32, torch.float64)
 COMBINATIONS = [

@@ -180,20 +180,6 @@ def test_poor_draws_are_told_of_where_they_were_asked_for() -> None:
         model.posterior(x, r, y, num_samples=2, **{**options, "num_proposals": 400})
 
 
-def test_costs_that_were_seen_speak_without_an_outcome() -> None:
-    model, (x, r, _) = model_of(), data(5)
-    c = torch.full((5, 2), math.nan).double()
-    c[:, 0] = r[:, 0] - 2.0
-    without = model.posterior(x, r, None, c, **QUIET)
-    unknown = model.posterior(x, r, torch.full((5,), math.nan), c, **QUIET)
-    assert torch.equal(without.log_evidence, unknown.log_evidence)
-    assert torch.equal(without["z"], unknown["z"])
-    log_p = model.log_prob(x, r, torch.full((5,), math.nan), c, num_samples=1024)
-    assert (without.log_evidence - log_p).abs().max() < 0.1
-    won = (without["c"] < r).all(-1)
-    assert torch.equal(without["y"] == 1.0, won)  # y follows the costs that were drawn
-
-
 class Never(nn.Module):
     """All costs infinite."""
 
@@ -324,8 +310,6 @@ def test_rejection_is_refused_where_proposals_have_weights_or_densities() -> Non
     for model in models:
         with pytest.raises(ValueError, match="method='rejection' needs a response with a bounded"):
             model.posterior(x, r, y, method="rejection", **QUIET)
-    with pytest.raises(ValueError, match="no observed costs"):
-        GCM(3, 2).posterior(x, r, y, torch.full((4, 2), math.nan), method="rejection", **QUIET)
 
 
 class Wide(nn.Module):

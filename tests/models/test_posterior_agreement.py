@@ -119,24 +119,6 @@ def test_draws_agree_with_outcomes_that_hardly_ever_happen(units: str, dtype: to
     assert draws["c"].isfinite().all()
 
 
-@pytest.mark.parametrize("units", ["far from 0", "wide"])
-def test_seen_costs_are_given_back_as_they_were_and_the_rest_agrees(units: str) -> None:
-    loc, scale, _ = UNITS[units]
-    r = prices(300, loc, scale)
-    model = model_of(r=r)
-    x, true = torch.randn(300, 3), r + scale * (0.8 * torch.randn(300, 2) - 0.3)
-    y = (true < r).all(-1).float()
-    c = torch.where(torch.rand(300, 2) < 0.5, true, NAN)
-    c[:10] = r[:10]  # a tie
-    y[:10] = 0.0
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* effective sample size")
-        draws = model.cost_posterior(x, r, y, c, units="data", num_samples=300, **QUIET)
-    seen = ~c.isnan()
-    assert torch.equal(draws["c"][:, seen], c[seen].expand(300, -1))
-    assert ((draws["c"] < r).all(-1) == (y == 1.0)).all()
-
-
 def test_draws_without_an_outcome_agree_with_the_outcome_drawn() -> None:
     r = prices(200, 1e4, 1.0)
     for model in (model_of(r=r), model_of(r=r, p0="constant")):

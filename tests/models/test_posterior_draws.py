@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from typing import Any
@@ -99,43 +98,6 @@ def test_draws_are_worth_as_many_independent_ones_as_ess_says(proposals: int) ->
     z = draws["z"]  # [S, rows, D]: rows that are alike, with proposals of their own
     worth = z.flatten(0, 1).var(0) / z.mean(0).var(0)
     assert ((worth / draws.ess.mean() - 1.0).abs() < 0.3).all()
-
-
-# Costs that were seen
-
-
-@pytest.mark.parametrize("case", ["rejection", "infinite", "categorical"])
-def test_draws_given_seen_costs_are_those_of_weighted_draws_of_the_program(case: str) -> None:
-    model, (x, r, _) = model_of(case), asked_rows(case)
-    y = torch.tensor([0.0, 1.0, 0.0, torch.nan], dtype=torch.float64)
-    c = torch.full((4, 2), torch.nan, dtype=torch.float64)
-    c[0, 0], c[1, 1], c[3, 0] = r[0, 0] - 4.0, r[1, 1] - 0.02, r[3, 0] + 1.0
-    c[2] = r[2] + torch.tensor([1.0, -0.1])
-    seen, units = ~c.isnan(), model.r_standardizer
-    with torch.no_grad(), torch.random.fork_rng():
-        torch.manual_seed(4)
-        covariates = model.x_standardizer(x)
-        z = model.z_prior(covariates).sample((BRUTE,))
-        cost = model.cost_net(z).base_dist
-        own = torch.where(seen, units(c), cost.sample())
-        log_w = torch.where(seen, cost.log_prob(own) - units.scale.log(), 0.0).sum(-1)
-        if model.infinite_net is not None:  # whatever was seen is finite
-            log_w = log_w + torch.log1p(-torch.sigmoid(model.infinite_net(covariates)))
-    happened = (own < units(r)).all(-1).double()
-    log_w = torch.where(y.isnan() | (happened == y), log_w, -torch.inf)
-    program = Brute({"z": z, "c": own}, torch.zeros_like(log_w), log_w)
-    draws = model.cost_posterior(x, r, y, c, seed=2, num_proposals=BRUTE, **DRAWS)
-    free = torch.where(seen, 0.0, 1.0)  # what was seen would only show its rounding
-    program.sites["c"] = own * free
-    p_value, worst = smallest_p_value(
-        dataclasses.replace(draws, sites={"z": draws["z"], "c": draws["c"] * free}), program, log_w
-    )
-    assert p_value > DIFFERENT, worst
-    relative = torch.softmax(log_w, 0) * BRUTE - 1.0
-    error = relative.square().mean(0).sqrt() / BRUTE**0.5
-    assert error.max() < 0.03
-    assert ((draws.log_evidence - program.log_evidence()).abs() < 5.0 * error + 0.02).all()
-    assert (draws.log_evidence - model.log_prob(x, r, y, c)).abs().max() < 0.05
 
 
 # The whole program, with values that are missing

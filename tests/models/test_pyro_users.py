@@ -44,14 +44,6 @@ def test_gradients_flow_through_x_and_r(kind: type, validates: bool) -> None:
     assert change == pytest.approx(1e-6 * float(found[0].sum()), rel=1e-3)
 
 
-def test_a_gradient_flows_through_observed_costs() -> None:
-    model, data = zoo.with_units("costs seen"), zoo.rows_of("costs seen", 8)
-    c = data.c.clone().requires_grad_()
-    trace = poutine.trace(conditional(model.model)).get_trace(data.x, data.r, data.y, c)
-    (by_c,) = torch.autograd.grad(trace.log_prob_sum(), c)
-    assert bool((by_c[~c.isnan()] != 0.0).all())
-
-
 def test_nuts_moves_a_site_in_front_of_a_model() -> None:
     model, data = zoo.learned(), zoo.rows(count=40)
 

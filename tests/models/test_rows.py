@@ -1,9 +1,7 @@
-"""Every call takes rows in any form; costs and columns that it cannot use are refused by name."""
+"""Every call takes rows in any form; what is wrong with them is in `tests/arguments`."""
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,75 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyro_gcm import GCM, IGCM, fit, load, save, to_arviz
-from pyro_gcm.diagnostics import bound_by_particles, importance_diagnostics
-
-# Costs that were seen; what is wrong with x, r and y is in `tests/arguments`
-
-LATENTS = {"z": torch.zeros(5, 12, 4), "k": torch.zeros(5, 12, 2)}
-TAKES_COSTS: dict[str, Callable[..., Any]] = {
-    "fit": functools.partial(fit, progress=False),
-    "log_prob": lambda m, *rows: m.log_prob(*rows),
-    "log_likelihood": lambda m, *rows: m.log_likelihood(*rows, sites=LATENTS),
-    "posterior": lambda m, *rows: m.posterior(*rows),
-    "cost_posterior": lambda m, *rows: m.cost_posterior(*rows),
-    "importance_diagnostics": importance_diagnostics,
-    "bound_by_particles": bound_by_particles,
-    "to_arviz": to_arviz,
-}
-UNSUITED: dict[str, tuple[type, dict[str, Any], str]] = {
-    "continuous": (
-        GCM,
-        {"response": "continuous"},
-        "c needs a response that is the order event itself.* got 'continuous'",
-    ),
-    "alternatives": (GCM, {"alternatives": 2}, "c needs one cost .* this GCM have none"),
-    "map": (GCM, {"revenue_map": "sigmoid"}, "c needs one cost .* this GCM have none"),
-    "IGCM": (IGCM, {}, "c needs one cost .* this IGCM have none"),
-}
-GUIDED = {"guide": "posterior"}
-WRONG_COSTS: dict[str, tuple[Callable[[Tensor, Tensor], Any], dict[str, Any], str]] = {
-    "columns": (lambda y, c: (y, c[:, :1]), {}, "c has 1 columns, the model was .* r_dim=2"),
-    "rows": (lambda y, c: (y, c[:4]), {}, "row counts differ: c has 4"),
-    "infinite": (lambda y, c: (y, c / 0.0), {}, "c must be finite, got .* first in row 1"),
-    "strings": (lambda y, c: (y, [["a", "b"]]), {}, "c must be a numeric array"),
-    "contradiction": (
-        lambda y, c: (y, c + 1.0),
-        {},
-        "c contradicts y in 6 rows, the first in row 1",
-    ),
-    "y": (lambda y, c: (2.0 * y, c), {}, "y must be 0 or 1 for response='binary'"),
-    "infinite y": (lambda y, c: (y / 0.0, c), {}, "y must be finite"),
-    "no costs": (lambda y, c: (y * math.nan, None), {}, "y must be finite"),
-    "guide": (lambda y, c: (y * math.nan, c), GUIDED, "the guide reads y: use guide='prior'"),
-}
-
-
-def with_costs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """x, r and y, and the costs of rows with y = 1."""
-    x, r, y = torch.randn(12, 3), torch.randn(12, 2), torch.arange(12) % 2.0
-    return x, r, y, torch.where(y[:, None] == 1.0, r - 0.1, math.nan)
-
-
-@pytest.mark.parametrize("case", UNSUITED)
-def test_model_whose_costs_have_no_units_is_refused(case: str) -> None:
-    kind, options, message = UNSUITED[case]
-    with pytest.raises(ValueError, match=message):
-        fit(kind(3, 2, **options), *with_costs())
-
-
-@pytest.mark.parametrize(
-    ("call", "case"),
-    [*(("fit", case) for case in WRONG_COSTS), *((call, "columns") for call in TAKES_COSTS)],
-)
-def test_wrong_costs_are_refused(call: str, case: str) -> None:
-    change, options, message = WRONG_COSTS[case]
-    x, r, y, c = with_costs()
-    with pytest.raises((ValueError, TypeError), match=message):
-        TAKES_COSTS[call](GCM(3, 2, **options), x, r, *change(y, c))
-
-
-# Other forms
+from pyro_gcm import GCM, fit, load, save, to_arviz
 
 FORMS: dict[str, Callable[[Tensor], Any]] = {
     "float64": lambda t: t.double(),
@@ -93,21 +23,26 @@ FORMS: dict[str, Callable[[Tensor], Any]] = {
     "requires_grad": lambda t: t.clone().requires_grad_(),
 }
 NUMBERS: dict[str, Callable[..., Tensor]] = {
-    "predict": lambda m, x, r, y, c: m.predict(x, r),
-    "surface": lambda m, x, r, y, c: m.surface(x, r),
-    "cost": lambda m, x, r, y, c: m.cost(x).mean,
-    "log_prob": lambda m, x, r, y, c: m.log_prob(x, r, y, c),
-    "posterior": lambda m, x, r, y, c: m.posterior(x, r, y, num_samples=9, progress=False)["c"],
-    "to_arviz": lambda m, x, r, y, c: torch.tensor(
-        to_arviz(m, x, r, y, c, num_samples=9, progress=False)["posterior"]["c"].values
+    "predict": lambda m, x, r, y: m.predict(x, r),
+    "surface": lambda m, x, r, y: m.surface(x, r),
+    "cost": lambda m, x, r, y: m.cost(x).mean,
+    "log_prob": lambda m, x, r, y: m.log_prob(x, r, y),
+    "posterior": lambda m, x, r, y: m.posterior(x, r, y, num_samples=9, progress=False)["c"],
+    "to_arviz": lambda m, x, r, y: torch.tensor(
+        to_arviz(m, x, r, y, num_samples=9, progress=False)["posterior"]["c"].values
     ),
 }
+
+
+def few() -> tuple[Tensor, Tensor, Tensor]:
+    """x, r and y."""
+    return torch.randn(12, 3), torch.randn(12, 2), torch.arange(12) % 2.0
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("call", NUMBERS)
 def test_the_same_rows_in_another_form_give_the_same_numbers(call: str, form: str) -> None:
-    model, rows = GCM(3, 2), with_costs()
+    model, rows = GCM(3, 2), few()
     wanted = NUMBERS[call](model, *rows)
     found = NUMBERS[call](model, *(FORMS[form](t) for t in rows))
     assert not found.requires_grad

@@ -218,14 +218,14 @@ def test_a_view_that_is_overridden_is_refused() -> None:
 
 def test_a_story_with_another_kernel_needs_its_exact_posterior() -> None:
     class Kernel(IGCM):
-        def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+        def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
             def line(name: str, p: Any, obs: Any = None) -> Any:
                 if name == "k":
                     return sample("k", dist.Normal(torch.full((2,), 2.0).double(), 1.0).to_event(1))
                 return sample(name, p, obs)
 
             line.note, line.deterministic = sample.note, sample.deterministic  # type: ignore[attr-defined]
-            return super().story(line, x, r, y, c)
+            return super().story(line, x, r, y)
 
     with pytest.raises(ValueError, match="distribution of 'k' other than k_dist"):
         zoo.quickly(zoo.make(Kernel), zoo.rows(count=8))
@@ -240,12 +240,12 @@ def test_a_story_with_another_kernel_needs_its_exact_posterior() -> None:
 
 def test_a_site_that_is_told_to_be_the_storys_own_has_to_be_it() -> None:
     class Hiding(GCM):
-        def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+        def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
             def line(name: str, p: Any, obs: Any = None) -> Any:
                 return sample(name, self.z_dist(0.0 * x) if name == "z" else p, obs)
 
             line.note = sample.note  # type: ignore[attr-defined]
-            return super().story(line, x, r, y, c)
+            return super().story(line, x, r, y)
 
     with pytest.raises(ValueError, match="'z' has another distribution in the story than in guide"):
         zoo.quickly(zoo.make(Hiding), zoo.rows(count=8))

@@ -59,7 +59,7 @@ class Kind(NamedTuple):
 class Factor(GCM):
     """Costs of a row that share a factor."""
 
-    def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+    def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
         z = sample("z", lambda: self.z_dist(x))
         u = sample("u", dist.Normal(torch.zeros(len(x)).double(), 1.0))
         c = sample("c", lambda: shifted(self.c_dist(z, x), 0.7 * u))
@@ -69,7 +69,7 @@ class Factor(GCM):
 class Modes(GCM):
     """Costs of a row that has one of two modes."""
 
-    def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+    def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
         z = sample("z", lambda: self.z_dist(x))
         u = sample("u", lambda: dist.Categorical(logits=z))
         c = sample("c", lambda: shifted(self.c_dist(z, x), 2.0 * u - 1.0))

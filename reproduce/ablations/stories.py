@@ -132,7 +132,7 @@ class Factor(GCM):
         super().__init__(*args, **options)
         self.loading = nn.Parameter(torch.tensor(0.5))
 
-    def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+    def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
         """The factor is a site of the row, which moves its costs."""
         z = sample("z", lambda: self.z_dist(x))
         u = sample("u", dist.Normal(torch.zeros(len(x)), 1.0))
@@ -148,7 +148,7 @@ class Modes(GCM):
         self.logits = nn.Parameter(torch.zeros(2))
         self.modes = nn.Parameter(torch.tensor([-1.0, 1.0]))
 
-    def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+    def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
         """The site of the mode is summed out."""
         z = sample("z", lambda: self.z_dist(x))
         u = sample("u", lambda: dist.Categorical(logits=self.logits.expand(len(x), 2)))

@@ -4,10 +4,12 @@ A node of the tree is one of these, and in arguments of a constructor also plain
 
     {"tensor": name}                             a tensor
     {"type": name, "data": {}, "parts": {}}      an object with `saved_state`
-    {"type": name, "arguments": {}}              a module, also with "attributes" and names "frozen"
+    {"type": name, "arguments": {}}              a module
     {"factory": path, "class": name}             a module from outside
     {"same_as": path}                            a module that came before
-    {"mapping": {}}, {"distribution": name}, {"cost_family": name}
+    {"mapping": {}}, {"distribution": name}
+
+The node of a module that is no argument also has its "attributes" and names of "frozen" parameters.
 """
 
 from __future__ import annotations
@@ -31,11 +33,6 @@ from pyro_gcm.models.story import OrderEventModel
 #: Packages of the library, which the names of their classes begin with, imported when one is met.
 _PACKAGES = "estimators", "models", "nets"
 Factories = Mapping[str, Callable[[], Any]]
-#: Keys of the nodes that arguments of a constructor can be.
-_ARGUMENTS = (
-    *({key} for key in ("mapping", "distribution", "cost_family", "same_as")),
-    *({"factory", "class"}, {"type", "arguments"}),
-)
 
 
 class Encoder:
@@ -56,7 +53,7 @@ class Encoder:
         :raises TypeError: for anything else, and for a module from outside without a factory.
         """
         if path and isinstance(value, Tensor):
-            self._add(path, value)
+            self.tensors[path] = stored(path, value)
             return {"tensor": path}
         if hasattr(value, "saved_state"):
             name = name_of(type(value))
@@ -74,9 +71,11 @@ class Encoder:
         node: dict[str, Any] = self._argument(value, path)
         if "same_as" not in node:
             for name, entry in value.state_dict().items():
-                self._add(_inside(path, name), entry)
-            frozen = [k for k, p in value.named_parameters() if not p.requires_grad]
-            node |= {"frozen": frozen} if frozen else {}
+                name = _inside(path, name)
+                self.tensors[name] = stored(name, entry)
+            node["frozen"] = [k for k, p in value.named_parameters() if not p.requires_grad]
+            if hasattr(value, "saved_attributes"):
+                node["attributes"] = plain(value.saved_attributes(), "attributes")
         return node
 
     def _argument(self, value: Any, path: str) -> Any:
@@ -90,30 +89,19 @@ class Encoder:
             return {"factory": path, "class": _class_name(value)}
         if isinstance(value, type):
             name = _class_name(value)
-            if getattr(dist, name, None) is value:
-                return {"distribution": name}
-            if (family := name_of_family(value)) is not None:
-                return {"cost_family": family}
+            known = name if getattr(dist, name, None) is value else name_of_family(value)
+            if known is not None:
+                return {"distribution": known}
         if recipe is not None:
             passed = recipe.arguments.items()
             arguments = {k: plain(v, _inside(path, k), self._argument) for k, v in passed}
-            node = {"type": recipe.name, "arguments": arguments}
-            if hasattr(value, "saved_attributes"):
-                node["attributes"] = plain(value.saved_attributes(), path or "attributes")
-            return node
+            return {"type": recipe.name, "arguments": arguments}
         if isinstance(value, Mapping):
-            items = {k: plain(v, f"{path}.{k}", self._argument) for k, v in value.items()}
+            items = {k: plain(v, _inside(path, k), self._argument) for k, v in value.items()}
             return {"mapping": items}
         if value is None or isinstance(value, str | Real | list | tuple):
             return NotImplemented
         raise _refusal(path, value)
-
-    def _add(self, name: str, value: Any) -> None:
-        if not isinstance(value, Tensor):
-            raise TypeError(f"{name} must be a tensor in a saved state, got {type(value).__name__}")
-        if name in self.tensors:
-            raise ValueError(f"{name} is the name of two tensors")
-        self.tensors[name] = stored(name, value)
 
 
 class Decoder:
@@ -131,7 +119,6 @@ class Decoder:
         self._factories = {**factories}
         self._device = device
         self._made: dict[str, Any] = {}
-        self._attributes: list[tuple[Any, Any]] = []
 
     def whole(self, node: Any) -> Any:
         """The object of the whole tree, with no trace in torch's global generator.
@@ -153,20 +140,17 @@ class Decoder:
     def part(self, node: Any, path: str) -> Any:
         """The object of a node; see `Encoder.part`."""
         match node:
-            case {"tensor": name} if len(node) == 1:
+            case {"tensor": name}:
                 return self._taken(name)
-            case {"type": name, "data": data, "parts": parts} if len(node) == 3:
+            case {"type": name, "data": data, "parts": parts}:
                 made = {k: self.part(v, _inside(path, k)) for k, v in parts.items()}
                 return _class(name, path).from_saved_state(data, made)
         module = self.argument(node, path)
-        if not isinstance(module, nn.Module):
-            raise ValueError(f"{path or 'the whole'} is a {type(module).__name__}, and no module")
         if "same_as" not in node:
             self._fill(module, path)
-            for owner, attributes in self._attributes:  # which filling in may change
-                owner.restore_attributes(attributes)
-            self._attributes.clear()
-            for name in node.get("frozen", []):
+            if "attributes" in node:
+                module.restore_attributes(node["attributes"])
+            for name in node["frozen"]:
                 module.get_parameter(name).requires_grad_(False)
         return module.to(self._device)
 
@@ -175,14 +159,10 @@ class Decoder:
         match node:
             case list():
                 return [self.argument(item, f"{path}.{i}") for i, item in enumerate(node)]
-            case dict() if node.keys() - {"attributes", "frozen"} not in _ARGUMENTS:
-                raise ValueError(f"{path or 'the whole'} has the unknown keys {sorted(node)}")
             case {"mapping": items}:
                 return {k: self.argument(v, _inside(path, k)) for k, v in items.items()}
             case {"distribution": name}:
                 return _distribution(name)
-            case {"cost_family": name}:
-                return _cost_family(name)
             case {"same_as": other}:
                 return self._made[other]
             case {"factory": _, "class": name}:
@@ -190,10 +170,10 @@ class Decoder:
             case {"type": name, "arguments": arguments}:
                 passed = {k: self.argument(v, _inside(path, k)) for k, v in arguments.items()}
                 if isinstance(arguments.get("cost_family"), str):
-                    _cost_family(arguments["cost_family"])
+                    _distribution(arguments["cost_family"])
                 made = made_again(_class(name, path), passed)
-                if "attributes" in node:
-                    self._attributes.append((made, node["attributes"]))
+            case dict():
+                raise ValueError(f"{path or 'the whole'} has the unknown keys {sorted(node)}")
             case _:
                 return node
         self._made[path] = made
@@ -222,17 +202,11 @@ class Decoder:
         """Put the tensors of a module into it, in the type in which they were saved."""
         if isinstance(module, OrderEventModel):
             module.shared_sites()  # whose guide has tensors
-        state = {}
-        for key, like in module.state_dict().items():
-            name = _inside(path, key)
-            value = state[key] = self._taken(name)
-            floats = value.is_floating_point() and like.is_floating_point()
-            if value.shape != like.shape or not (floats or value.dtype == like.dtype):
-                raise ValueError(
-                    f"tensor {name!r} has shape {tuple(value.shape)} and dtype {value.dtype}, but "
-                    f"must have {tuple(like.shape)} and {like.dtype}"
-                )
-        module.load_state_dict(state, assign=True)
+        state = {key: self._taken(_inside(path, key)) for key in module.state_dict()}
+        try:
+            module.load_state_dict(state, assign=True)
+        except RuntimeError as error:
+            raise ValueError(f"tensors of {path or 'the whole'} do not fit: {error}") from error
 
 
 class MissingPart(ValueError):
@@ -246,7 +220,7 @@ def _inside(path: str, name: str) -> str:
 def _class(name: Any, path: str) -> Any:
     """The class that a name stands for, of those that are registered."""
     package = name.partition(".")[0]
-    if registered(name) is None and package in _PACKAGES:
+    if package in _PACKAGES:
         importlib.import_module(f"pyro_gcm.{package}")
     cls = registered(name)
     if cls is None:
@@ -258,18 +232,15 @@ def _class_name(value: Any) -> str:
     return value.__name__ if isinstance(value, type) else type(value).__name__
 
 
-def _cost_family(name: str) -> type:
+def _distribution(name: str) -> type:
+    """A distribution of Pyro, or the one that a name was given to with `register_cost_family`."""
+    cls = getattr(dist, name, None)
+    if isinstance(cls, type) and issubclass(cls, torch.distributions.Distribution):
+        return cls
     try:
         return resolve_cost_family(name)
     except ValueError as error:
         raise MissingPart(f"{error}; call register_cost_family before load") from error
-
-
-def _distribution(name: str) -> type:
-    cls = getattr(dist, name, None)
-    if not isinstance(cls, type) or not issubclass(cls, torch.distributions.Distribution):
-        raise ValueError(f"{name!r} is no distribution of Pyro")
-    return cls
 
 
 def _refusal(path: str, value: Any) -> TypeError:

@@ -166,10 +166,10 @@ def test_a_factory_makes_what_comes_from_outside(tmp_path: Path) -> None:
         load_with(cost_family=lambda: nn.Linear(4, 2))
     with pytest.raises(MissingPart, match=r"factories\['cost_family'\] raised ZeroDivisionError"):
         load_with(cost_family=lambda: 1 / 0)
-    with pytest.raises(DamagedFile, match=r"tensor 'cost_net.first.weight' has shape \(3, 4\)"):
+    with pytest.raises(DamagedFile, match="size mismatch for cost_net"):
         load_with(cost_family=lambda: Outside(5))
     factories["cost_family"] = lambda: Outside(5)
-    with pytest.raises(ValueError, match=r"tensor 'cost_net.first.weight' has shape"):
+    with pytest.raises(ValueError, match="size mismatch for cost_net"):
         pyro_gcm.save(model, tmp_path / "b", factories=factories)
     model = GCM(2, 1)
     model.cost_net = Outside()  # an exchanged part

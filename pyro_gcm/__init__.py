@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from pyro_gcm.arviz_export import to_arviz
     from pyro_gcm.audit import MonotonicityAudit, audit_monotonicity
     from pyro_gcm.data import SurvivalTimes
-    from pyro_gcm.diagnostics import compare_assumptions, render_model
     from pyro_gcm.inference import FitResult, FitSettings, fit
     from pyro_gcm.io import load, save
     from pyro_gcm.io.export import export
@@ -69,7 +68,6 @@ __all__ = [
     "audit_monotonicity",
     "baselines",
     "boosted",
-    "compare_assumptions",
     "data",
     "diagnostics",
     "distributions",
@@ -85,7 +83,6 @@ __all__ = [
     "one_thread",
     "plots",
     "prediction",
-    "render_model",
     "report",
     "responses",
     "save",
@@ -102,13 +99,11 @@ _HOMES = {
     "PosteriorDraws": "prediction",
     "SurvivalTimes": "data",
     "audit_monotonicity": "audit",
-    "compare_assumptions": "diagnostics",
     "export": "io.export",
     "fit": "inference",
     "fit_members": "members",
     "load": "io",
     "one_thread": "_utils.threads",
-    "render_model": "diagnostics",
     "save": "io",
     "to_arviz": "arviz_export",
 }

@@ -102,7 +102,7 @@ def test_examples_of_the_catalogue_run(capsys: pytest.CaptureFixture[str]) -> No
     assert shown["rows"]["x"].shape == (1000, 3)
     printed = capsys.readouterr().out
     assert "torch.Size([5, 9, 4])" in printed
-    assert re.search(r"strict -\d\.\d+, implicit -\d\.\d+, difference [+-]\d\.\d+ ± ", printed)
+    assert printed.count("log score -") == 2
 
 
 @pytest.mark.long(keep=0)

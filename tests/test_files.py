@@ -16,7 +16,6 @@ from pyro_gcm import GCM, export, fit, load, save
 from pyro_gcm._utils.writing import write_file
 from pyro_gcm.baselines import MLP
 from pyro_gcm.baselines import fit as fit_baseline
-from pyro_gcm.diagnostics import render_model
 from pyro_gcm.io import read_card
 
 
@@ -96,7 +95,6 @@ DOORS: dict[str, tuple[Callable[[Any], object], str]] = {
     "load": (load, "folder"),
     "read_card": (read_card, "folder"),
     "export": (_export, "path"),
-    "render_model": (lambda path: render_model(GCM(1, 1), path=path), "path"),
 }
 #: Paths that no system has, and what is said.
 IMPOSSIBLE = {

@@ -16,7 +16,6 @@ from disks import blocked, content, full_disk
 from pyro_gcm import GCM, save
 from pyro_gcm._utils.writing import write_figure
 from pyro_gcm.cli import main
-from pyro_gcm.diagnostics import render_model
 from pyro_gcm.io.export import export
 from reproduce.__main__ import main as reproduce
 from reproduce.report import main as write_report
@@ -43,7 +42,6 @@ def _report(path: Path) -> None:
 WRITERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "save": ("model", lambda path: save(model(), path, overwrite=True)),
     "export": ("gcm.pt2", lambda path: export(model(), path)),
-    "render_model": ("gcm.gv", lambda path: render_model(model(), path=path)),
     "write_figure": ("figure.png", lambda path: write_figure(path, plt.figure())),
     "results": ("a.csv", lambda path: write_csv(pd.DataFrame({"a": range(99)}), path)),
     "report": ("REPORT.md", _report),
@@ -100,7 +98,7 @@ def test_a_full_disk_is_told_and_leaves_what_was_there(
     assert content(folder) == before
 
 
-@pytest.mark.parametrize("writer", ["save", "render_model", "results", "audit --json"])
+@pytest.mark.parametrize("writer", ["save", "results", "audit --json"])
 def test_a_place_where_nothing_can_be_is_told(
     writer: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

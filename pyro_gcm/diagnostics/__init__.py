@@ -1,6 +1,5 @@
 """Whether draws, bounds, posteriors and predictions can be relied on."""
 
-from pyro_gcm.diagnostics.compare_assumptions import AssumptionComparison, compare_assumptions
 from pyro_gcm.diagnostics.directions import suggest_directions
 from pyro_gcm.diagnostics.guide_draws import guide_draws
 from pyro_gcm.diagnostics.importance import bound_by_particles, importance_diagnostics
@@ -8,16 +7,13 @@ from pyro_gcm.diagnostics.joint_coverage import JointCoverage, joint_coverage
 from pyro_gcm.diagnostics.kaplan_meier import kaplan_meier
 from pyro_gcm.diagnostics.marginal_effects import marginal_effects
 from pyro_gcm.diagnostics.predictive_checks import predictive_check, reliability_curve
-from pyro_gcm.diagnostics.render import render_model
 from pyro_gcm.diagnostics.sbc import SBCResult, simulation_based_calibration
 from pyro_gcm.prediction.psis import effective_sample_size, pareto_k
 
 __all__ = [
-    "AssumptionComparison",
     "JointCoverage",
     "SBCResult",
     "bound_by_particles",
-    "compare_assumptions",
     "effective_sample_size",
     "guide_draws",
     "importance_diagnostics",
@@ -27,7 +23,6 @@ __all__ = [
     "pareto_k",
     "predictive_check",
     "reliability_curve",
-    "render_model",
     "simulation_based_calibration",
     "suggest_directions",
 ]

@@ -125,7 +125,7 @@ class ContradictedCost(GuardedSite):
 
         :raises RuntimeError: always, except while the program is rendered.
         """
-        if get_provenance(value):  # render_model asks what y depends on, not for its density
+        if get_provenance(value):  # pyro.render_model asks what y depends on
             return super().log_prob(value)
         raise RuntimeError(
             f"site 'c' was drawn from p(c|z) although y is observed, so the draw contradicts y. "

@@ -161,14 +161,10 @@ CALLS: dict[str, Callable[[], Call]] = {
         diagnostics.predictive_check, replicated=Y.expand(4, -1), y=Y, quantiles=(0.1, 0.9)
     ),
     "pareto_k": function(diagnostics.pareto_k, log_weights=torch.randn(50, 3)),
-    "compare_assumptions": function(
-        diagnostics.compare_assumptions, data=(X, R, Y), response="binary", epochs=1
-    ),
     "guide_draws": function(diagnostics.guide_draws, model="plain", **DATA),
     "simulation_based_calibration": function(
         diagnostics.simulation_based_calibration, model="plain", x=X
     ),
-    "render_model": function(diagnostics.render_model, model="plain"),
     "plot_response_curves": function(plots.plot_response_curves, model="plain", x=X[:2]),
     "plot_cost_density": function(plots.plot_cost_density, model="plain", x=X[:1]),
     "plot_cost_pairs": function(plots.plot_cost_pairs, model="plain", x=X[:1]),

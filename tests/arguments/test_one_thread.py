@@ -38,7 +38,7 @@ QUICK: dict[str, Any] = {
 PUBLIC = [
     *(name for name in public_calls.OF_ROWS if name != "bound_by_particles"),
     *("simulate", "BoostedScore.columns", "audit_monotonicity", "audit_table", "write_report"),
-    *("reliability_curve", "compare_assumptions", "estimator.predict", "estimator.predict_proba"),
+    *("reliability_curve", "estimator.predict", "estimator.predict_proba"),
     "estimator.predict_bands",
     *("estimator.required", "estimator.explain", "estimator.response_curve"),
     "estimator.predict_interval",

@@ -16,7 +16,7 @@ _ACCEPTED: list[tuple[Any, str]] = [
         ("None",),
         "num_samples patience schedule epochs batch_size plot_survival.groups times settings "
         "GCMSurvival.sample_times.y alternatives GCM.cost_family posterior.y cost_posterior.y "
-        "to_arviz.y GCMOrdinal.levels compare_assumptions.response compare_assumptions.epochs "
+        "to_arviz.y GCMOrdinal.levels "
         "export.batch",
     ),
     (
@@ -42,8 +42,7 @@ _ACCEPTED: list[tuple[Any, str]] = [
     (("a bool", "None"), "early_stopping positive random_state"),
     (
         ("a dict",),
-        "directions metrics render_model.model_kwargs compare_assumptions.strict "
-        "compare_assumptions.implicit",
+        "directions metrics",
     ),
     (("None", "a dict"), "monotonic_cst"),
     (("an empty list", "a dict"), "class_weight"),
@@ -52,7 +51,7 @@ _ACCEPTED: list[tuple[Any, str]] = [
     # What is not looked at, read beside `data` alone, or handed on as it is.
     (
         "all",
-        "verbose plot_feature_curve.rows render_model.model render_model.model_args x_names "
+        "verbose plot_feature_curve.rows x_names "
         "r_names sampler simulation_based_calibration.sites learn_units.moments "
         "max_plate_nesting vectorize_particles",
     ),

@@ -14,7 +14,7 @@ from placed_models import KINDS, Put, few_rows, fitted, on, untrained
 from pyro.infer import SVI, Predictive, RenyiELBO, Trace_ELBO, TraceMeanField_ELBO
 from training_runs import goes_on
 
-from pyro_gcm import compare_assumptions, fit, render_model
+from pyro_gcm import fit
 from pyro_gcm.inference import bayesian, conditional, uncollapse
 from pyro_gcm.models import HierarchicalGCM
 from pyro_gcm.training import FitSettings
@@ -115,20 +115,3 @@ def test_groups_and_weights_with_priors_are_learned_on_the_device(device: torch.
     for values in (effects, model.predict(x, r), found.predict_draws(ROWS[0].to(device), r)):
         assert values.device == device
         assert values.isfinite().all()
-
-
-@pytest.mark.parametrize("view", ["model", "conditional", "guide"])
-@pytest.mark.parametrize("kind", ["plain", "quantile", "constant p0", "implicit, joint"])
-def test_a_model_there_is_drawn_as_on_the_cpu(kind: str, view: str, device: torch.device) -> None:
-    graphs = [render_model(on(kind, place), view=view) for place in ("cpu", device)]
-    assert str(graphs[0]) == str(graphs[1])
-
-
-@pytest.mark.long(keep=1)
-def test_assumptions_are_compared_on_the_device(put: Put, device: torch.device) -> None:
-    columns = tuple(put(column) for column in ROWS)
-    small = {"num_samples": 8, "hidden": 4}
-    result = compare_assumptions(
-        columns, strict=small, implicit=small, folds=2, device=device, **TRAINING
-    )
-    assert result.scores[["strict", "implicit"]].notna().all(axis=None)

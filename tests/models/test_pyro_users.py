@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pyro
@@ -366,3 +367,16 @@ def test_differentiable_predictions_are_the_predictions(kind: str) -> None:
     slope = (model.differentiable(data.x, up) - model.differentiable(data.x, down)).detach()
     slope = slope / (2.0 * step[:, 0])
     torch.testing.assert_close(by_r[whole, 0], slope[whole], rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reads"),
+    [(GCM, "z>x x>r w>r z>c c>y r>y"), (IGCM, "z>x k>x x>r k>r z>c c>y k>y")],
+)
+def test_pyro_draws_the_graphs_of_the_paper(kind: type, reads: str) -> None:
+    model = kind(3, 2, prior="standard")
+    rows = torch.zeros(2, 3), torch.full((2, 2), 0.5), torch.tensor([0.0, 1.0])
+    source = pyro.render_model(model.model, model_args=rows).source
+    assert {">".join(edge) for edge in re.findall(r"(\w+) -> (\w+)", source)} == set(reads.split())
+    assert set(re.findall(r"label=(\w) fillcolor=gray", source)) == {"x", "r", "y"}
+    assert "z -> y" in pyro.render_model(conditional(model.model), model_args=rows).source

@@ -74,8 +74,9 @@ class Encoder:
                 name = _inside(path, name)
                 self.tensors[name] = stored(name, entry)
             node["frozen"] = [k for k, p in value.named_parameters() if not p.requires_grad]
-            if hasattr(value, "saved_attributes"):
-                node["attributes"] = plain(value.saved_attributes(), "attributes")
+            attributes: Any = getattr(value, "saved_attributes", None)
+            if attributes is not None:
+                node["attributes"] = plain(attributes(), "attributes")
         return node
 
     def _argument(self, value: Any, path: str) -> Any:

@@ -148,7 +148,7 @@ def fit_members(
     model = build_members(
         chosen, x_dim, r_dim, response=response, ordered=ordered, seed=seed_of(seed)
     )
-    options: dict[str, Any] = {**chosen.training(model)._asdict(), "elbo": chosen.bound}
+    options: dict[str, Any] = chosen.training(model)._asdict()
     options |= {"left_out": left_out, "schedule": "default", "sample_weight": sample_weight}
     if settings is None and left_out:
         options["epochs"] = None  # those of the table are no bound of early stopping

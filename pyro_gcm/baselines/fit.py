@@ -40,7 +40,7 @@ def fit(
     :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n], 0 or 1 if the response is binary.
     :param standardize: whether to learn the units of x, r and y from the training rows.
     :param options: epochs, batch_size, learning_rate, optimizer, schedule, clip_norm, validation,
-        patience, seed, device, progress, checkpoint, checkpoint_every, callback and threads, with
+        patience, seed, device, progress, checkpoint, callback and threads, with
         the meaning that they have in `pyro_gcm.fit` and `pyro_gcm.FitSettings`; those that a model
         may choose there are 100 epochs, batches of 256, a rate of 0.01, Adam, "cosine" and 10. The
         same seed gives the same rows in the same order.
@@ -61,7 +61,6 @@ def fit(
         identity = {"model": described(model), "standardize": standardize}
         rows = rows_in_memory(
             *(data, parts, given.batch_size, order, given.target),
-            is_compared=given.checkpoint is not None,
             prepare=lambda columns: list(model.standardized(*columns)),
         )
         trainer = _BaselineTrainer(model, parameters, given, rows, identity)

@@ -27,7 +27,7 @@ from pyro_gcm.training.batches import GATHERED
 from pyro_gcm.training.finite_steps import not_finite
 
 #: Options of `fit` that belong to one run alone.
-_OF_ONE = ("seed", "validation", "patience", "held_out", "checkpoint", "checkpoint_every")
+_OF_ONE = ("seed", "validation", "patience", "held_out", "checkpoint")
 #: Steps of which the numbers are read together.
 _TOGETHER = 50
 
@@ -196,11 +196,8 @@ class _Copies:
                 self.weights.data[copy] = weights
             for parameter in chain.from_iterable(model.parameters() for model in self.models):
                 parameter.data = parameter.data.clone()
-        reason = "copies of a baseline are trained side by side"
         return [
-            self.ended[copy][0]
-            if copy in self.ended
-            else FitResult(history, len(history), False, engine_reason=reason)
+            self.ended[copy][0] if copy in self.ended else FitResult(history, len(history), False)
             for copy, history in enumerate(self.histories)
         ]
 

@@ -155,7 +155,7 @@ def gcm_plan(
     looked_for = {"left_out": left_out, "epochs": most, "schedule": "default"}
 
     def of_members(model: MemberGCM) -> dict[str, Any]:
-        return {**settings.training(model)._asdict(), "elbo": settings.bound, **looked_for}
+        return settings.training(model)._asdict() | looked_for
 
     prior = PRIOR if count in FEW_ROWS else 0.0
     return TrainingPlan(build, of_members, settings.epochs, prior, left_out)

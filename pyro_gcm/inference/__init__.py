@@ -1,7 +1,6 @@
 """Program views, bounds and training."""
 
 from pyro_gcm.inference.bayesian import Bayesian, WeightPosterior, bayesian
-from pyro_gcm.inference.bounds import PooledELBO
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.fit import fit
 from pyro_gcm.inference.program_arviz import program_to_arviz
@@ -23,7 +22,6 @@ __all__ = [
     "FitResult",
     "FitSettings",
     "ImportanceWeightedELBO",
-    "PooledELBO",
     "TrainingPair",
     "WeightPosterior",
     "bayesian",

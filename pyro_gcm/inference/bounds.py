@@ -1,4 +1,4 @@
-"""Further objectives for Pyro: of members, the paper's loss, and sums over rows with weights."""
+"""Further objectives for Pyro: the paper's loss, and sums over rows with weights."""
 
 from __future__ import annotations
 
@@ -6,74 +6,15 @@ from typing import Any
 
 import pyro.poutine as poutine
 import torch
-from pyro.infer import RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceMeanField_ELBO
+from pyro.infer import Trace_ELBO, TraceEnum_ELBO, TraceMeanField_ELBO
 from torch import Tensor
 from torch.distributions import kl_divergence
 
-from pyro_gcm._utils.options import number
 from pyro_gcm.distributions.order_event import OrderEvent, integrates_over
 from pyro_gcm.distributions.revenue_posterior import is_independent_normal
 from pyro_gcm.inference.dreg import sample_sites
-from pyro_gcm.inference.elbo import ImportanceWeightedELBO, RowELBO, importance_weighted
+from pyro_gcm.inference.elbo import RowELBO, importance_weighted
 from pyro_gcm.inference.reading import Program
-
-
-def pooled(log_p: Tensor, log_y: Tensor, pooling: float) -> Tensor:
-    """log of the mean over the values of a finite z, mean of the logs, or what is between them.
-
-    :param log_p: log-probabilities of the values, and `log_y`: of y given each, along dimension 0.
-    :param pooling: weight of the first; 1 minus it is that of the second.
-    """
-    parts = []
-    if pooling > 0.0:
-        parts.append(pooling * torch.logsumexp(log_p + log_y, 0))
-    if pooling < 1.0:
-        parts.append((1.0 - pooling) * (log_p.exp() * log_y).sum(0))
-    return sum(parts[1:], parts[0])
-
-
-class PooledELBO(TraceEnum_ELBO):
-    """(1 - pooling) E_q log p(y | z) + pooling log E_p p(y | z) for a z that the guide enumerates.
-
-    The first term is the ELBO with this guide, under which every value of z is trained on its own
-    likelihood; the second the exact log-evidence, under which values may share the rows among
-    themselves. With q(z) = p(z) the value is a lower bound on the evidence for every weight.
-
-    :param pooling: weight of the evidence, in [0, 1].
-    :raises ValueError: for another weight.
-    """
-
-    def __init__(self, pooling: float, *, max_plate_nesting: int = 1, **options: Any) -> None:
-        pooling = number("pooling", pooling, 0.0, 1.0)
-        super().__init__(max_plate_nesting=max_plate_nesting, **options)
-        self.pooling = pooling
-
-    def differentiable_loss(
-        self, model: Program, guide: Program, *args: Any, **kwargs: Any
-    ) -> Tensor:
-        """Minus the bound, summed over the rows."""
-        return self._weighted(super().differentiable_loss, model, guide, *args, **kwargs)
-
-    def loss(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> float:
-        """The same as a number."""
-        return self._weighted(super().loss, model, guide, *args, **kwargs)
-
-    def _weighted(self, run: Any, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Any:
-        """The sum of the terms that count, both with the same draws of dropout."""
-        terms = [(1.0 - self.pooling, guide), (self.pooling, lambda *_, **__: None)]
-        (weight, of_term), *others = [term for term in terms if term[0] > 0.0]
-        devices = {t.device for t in args if isinstance(t, Tensor) and t.is_cuda}
-        with torch.random.fork_rng(devices=list(devices), enabled=bool(others)):
-            total = weight * run(model, of_term, *args, **kwargs)
-        for weight, of_term in others:  # a guide without sites: the program sums out what it can
-            total = total + weight * run(model, of_term, *args, **kwargs)
-        return total
-
-    def loss_and_grads(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> float:
-        """The same, with gradients left in the parameters."""
-        loss = self.differentiable_loss(model, guide, *args, **kwargs)
-        loss.backward()
-        return loss.item()
 
 
 class EnumeratedWeightedELBO(RowELBO, TraceEnum_ELBO):
@@ -162,26 +103,16 @@ def _kl(q: Any, p: Any) -> Tensor:
 
 #: Bounds that are linear in the log-densities of a row, which `poutine.scale` multiplies.
 _LINEAR = (Trace_ELBO, TraceMeanField_ELBO)
-_ENUMERATING = (TraceEnum_ELBO, PooledELBO)
 
 
-def weighable(bound: Any) -> Any:
-    """The bound, or one of the same value, whose rows can have weights.
-
-    :raises ValueError: for a bound of another kind.
-    """
-    if type(bound) is RenyiELBO:
-        together = bound.vectorize_particles
-        nesting = bound.max_plate_nesting - (together and bound.num_particles > 1)
-        options = {"max_plate_nesting": nesting, "vectorize_particles": together}
-        return ImportanceWeightedELBO(bound.num_particles, bound.alpha, **options)
-    if type(bound) in _LINEAR + _ENUMERATING or hasattr(bound, "row_losses"):
-        return bound
-    raise ValueError(
-        f"elbo={type(bound).__name__} cannot be used with sample_weight, since the share of a row "
-        "in its loss is not known: use one of the names of elbo, or give it a method row_losses("
-        "program, guide, *data) that returns the losses of the rows, [B]"
-    )
+def check_weighable(bound: Any) -> None:
+    """Raise ValueError for an ELBO of Pyro whose rows cannot have weights."""
+    if type(bound) not in _LINEAR and not hasattr(bound, "row_losses"):
+        raise ValueError(
+            f"elbo={type(bound).__name__} cannot be used with sample_weight, since the share of a "
+            "row in its loss is not known: use one of the names of elbo, or give it a method "
+            "row_losses(program, guide, *data) that returns the losses of the rows, [B]"
+        )
 
 
 def weighted_loss(
@@ -189,34 +120,17 @@ def weighted_loss(
 ) -> Tensor:
     """The weighted sum over the rows of minus a bound, as a tensor to differentiate.
 
-    :param bound: a `weighable` one.
     :param data: what program and guide take; `weights`: [B], above 0.
     """
     if type(bound) in _LINEAR:
         heavy = poutine.scale(program, scale=weights), poutine.scale(guide, scale=weights)
         return bound.differentiable_loss(*heavy, *data)
-    losses = _enumerated_losses if type(bound) in _ENUMERATING else type(bound).row_losses
-    return (weights * losses(bound, program, guide, *data)).sum()
-
-
-def _enumerated_losses(bound: Any, program: Any, guide: Any, *data: Tensor) -> Tensor:
-    """Minus the bound of every row, [B], where one site is summed out.
-
-    Pyro's own sum takes no weights but a single number.
-    """
-    traces = bound._get_traces(program, guide, data, {})
-    bounds = [_summed_out(bound, *pair) for pair in traces]
-    return torch.stack([-rows.reshape(-1, rows.shape[-1]).mean(0) for rows in bounds]).mean(0)
+    return (weights * bound.row_losses(program, guide, *data)).sum()
 
 
 def _summed_out(bound: Any, trace: Any, of_guide: Any) -> Tensor:
     """The bound of every row and particle, [..., B], with the values of finite sites summed out."""
-    guided = sample_sites(of_guide)
     log_p: Any = sum(site["log_prob"] for site in sample_sites(trace))
-    log_q: Any = sum(site["log_prob"] for site in guided)
+    log_q: Any = sum(site["log_prob"] for site in sample_sites(of_guide))
     values = tuple(range(-log_p.dim(), -int(bound.max_plate_nesting)))
-    if any(site["infer"].get("_enumerate_dim") is not None for site in guided):
-        pooling = bound.pooling if isinstance(bound, PooledELBO) else 0.0
-        mean = (log_q.exp() * (log_p - log_q)).sum(values)
-        return (1.0 - pooling) * mean + pooling * torch.logsumexp(log_p, values)
     return torch.logsumexp(log_p - log_q, values)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from pyro_gcm._utils.options import flag
 from pyro_gcm._utils.threads import one_thread, torch_threads
 from pyro_gcm._utils.validation import ArrayLike, kind, one_of, positive_int, shown
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.inference.bounds import PaperLoss, PooledELBO, weighable
+from pyro_gcm.inference.bounds import PaperLoss, check_weighable
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO, is_dreg
 from pyro_gcm.inference.epoch_search import MOST, SCHEDULE, Search, search_epochs
 from pyro_gcm.inference.program_trainer import ProgramTrainer
@@ -38,7 +37,7 @@ from pyro_gcm.training.result import constant_loss, warn_if_worse
 #: Objectives whose loss is that of y given x and r.
 _OF_Y = ("conditional", "members")
 #: ELBO classes of this package, which are functions of log-densities that the reader gives, too.
-_READ = (ImportanceWeightedELBO, PaperLoss, PooledELBO)
+_READ = (ImportanceWeightedELBO, PaperLoss)
 _OPTIONS = {field.name for field in fields(TrainingOptions)}
 
 
@@ -97,7 +96,7 @@ def fit(
         needs prior "standard"; for `IGCM` also "response_revenue", log p(y, r | x), and "paper",
         its loss.
     :param elbo: "iwae", "dreg", "elbo", "mean_field", "renyi", "enum" or an ELBO object of Pyro,
-        which runs as in `pyro.infer.SVI`; by default the one that suits: "enum" for a categorical
+        whose own loss is then minimised; by default the one that suits: "enum" for a categorical
         prior, "elbo" for quantiles, else "iwae".
     :param num_particles: draws of z for each row and step, unless `elbo` is an object.
     :param standardize: learn the units of x, r and y from the training rows.
@@ -147,7 +146,6 @@ def fit(
     bound = pair.bound(elbo, num_particles, model.response.default_elbo)
     pair = pair.tempered(also.temperature)
     one_of("particles", also.particles, ["random", "qmc"])
-    one_of("engine", also.engine, ["auto", "pyro"])
     standardize = flag("standardize", standardize)
     if data is None and isinstance(y, str):
         raise TypeError(
@@ -163,8 +161,9 @@ def fit(
             if value is not None:
                 raise ValueError(f"{name} must be left out with data, got {kind(value)}")
         rows = StreamedData(model, pair.missing, data, (x, r, y), validation, also.memory)
-    if rows.weighted:
-        bound = weighable(bound)
+    is_read = not isinstance(elbo, ELBO) or type(bound) in _READ
+    if rows.weighted and not is_read:
+        check_weighable(bound)
 
     cross_fit = _cross_fit(given, rows, bool(pair.averaged))
 
@@ -205,30 +204,21 @@ def fit(
         model.to(options.target)
         model.adapt(rows.rows or 1, epochs=epochs)
         identity = {
-            **{name: getattr(also, name) for name in ("temperature", "particles", "engine")},
+            **{name: getattr(also, name) for name in ("temperature", "particles")},
             **{"objective": objective, "loss": described(bound), "standardize": standardize},
             **{"epochs": options.epochs, "searches": search.parts},
             **{"left_out": cross_fit.left_out if cross_fit else 0},
         }
         like, points = next(iter(parameters.values())), None
         if also.particles == "qmc":
-            nesting, together = bound.max_plate_nesting, bound.vectorize_particles
-            if not (bound.num_particles == 1 or together) or math.isinf(nesting):
+            if not is_read:
                 raise ValueError(
-                    "elbo must have max_plate_nesting=1 and vectorize_particles=True for "
-                    "particles='qmc', which are one set of points, got "
-                    f"max_plate_nesting={nesting}, vectorize_particles={together}"
+                    "particles must be 'random' where elbo is an ELBO of Pyro, which draws by "
+                    "itself"
                 )
             points = QuasiRandomNoise(bound.num_particles, model.latent_dim, options.seed, like)
-        pyro_reason = ""  # Why steps go through Pyro's handlers; empty where they do not.
-        if also.engine == "pyro":
-            pyro_reason = "engine='pyro' was asked for"
-        elif isinstance(elbo, ELBO) and type(bound) not in _READ:
-            kept = "which runs as pyro.infer.SVI runs it"
-            pyro_reason = f"elbo is an object, {type(bound).__name__}, {kept}"
-        is_compared = options.checkpoint is not None or workers.size > 1
-        how = pair, bound, points, pyro_reason, rows.weighted, cross_fit
-        run = rows.of_run(options, like.dtype, is_compared), identity, workers
+        how = pair, bound, points, is_read, rows.weighted, cross_fit
+        run = rows.of_run(options, like.dtype), identity, workers
         trainer = ProgramTrainer(*how, model, parameters, options, *run)
         trainer.numbers_rows = sample_weight is None
         with trainer.randomness.in_use():
@@ -253,7 +243,6 @@ def fit(
         "epochs": len(result.rows),
         "best_epoch": result.best_epoch,
         "seed": options.seed,
-        "engine": result.engine,
         "columns": rows.names,
     }
     return result
@@ -272,7 +261,7 @@ def _cross_fit(
     count = also.left_out
     if count is None:
         by_default = free and averages and given["epochs"] is None and given["searches"] is None
-        by_default &= also.schedule == "default" and also.engine == "auto"
+        by_default &= also.schedule == "default"
         if not by_default or model.is_trained or isinstance(given["elbo"], ELBO):
             return None
         count = model.training_defaults(rows.rows or 1).left_out

@@ -85,8 +85,7 @@ def _check_summed_out(msg: Any) -> None:
 def _refuse_finite(name: str) -> NoReturn:
     raise RuntimeError(
         f"site '{name}' has finitely many values, which this bound does not sum out: it would draw "
-        "one from its prior, and be no bound on log p(y | x, r). Use pyro.infer.TraceEnum_ELBO, or "
-        "inference.PooledELBO"
+        "one from its prior, and be no bound on log p(y | x, r). Use pyro.infer.TraceEnum_ELBO"
     )
 
 

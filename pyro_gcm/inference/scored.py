@@ -177,11 +177,10 @@ class Scored(Reader):
         within = [term for term in self.terms.values() if term.dim() > 2]  # depend on finite sites
         total: Any = sum((term for term in self.terms.values() if term.dim() <= 2), 0.0)
         if self.finite is not None:
-            averaged = 1.0 - self.plan.averages
-            pooling = self.bound.pooling if isinstance(self.bound, bounds.PooledELBO) else averaged
             parts = torch.broadcast_tensors(self.finite, sum(within, log_y))
             log_p, log_y = (part.flatten(0, self.finite_sites - 1) for part in parts)
-            log_y = bounds.pooled(log_p, log_y, pooling)
+            averages = self.plan.averages
+            log_y = (log_p.exp() * log_y).sum(0) if averages else torch.logsumexp(log_p + log_y, 0)
         log_w: Tensor = (total + log_y).expand(self.shape)
         weighs = ImportanceWeightedELBO | RenyiELBO | bounds.EnumeratedWeightedELBO
         if not isinstance(self.bound, weighs):

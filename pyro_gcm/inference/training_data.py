@@ -27,7 +27,7 @@ from pyro_gcm.inference.reading import Outcomes, StoryModel
 from pyro_gcm.streams import ShuffledRows, Survey, open_source, survey
 from pyro_gcm.streams.blocks import Block
 from pyro_gcm.training import TrainingOptions, TrainingRows, rows_in_memory, selected
-from pyro_gcm.training.batches import RowsInMemory, checksum
+from pyro_gcm.training.batches import RowsInMemory
 from pyro_gcm.training.cross_fit import folds_of
 
 _CPU = torch.device("cpu")
@@ -123,23 +123,21 @@ class DataInMemory(TrainingData):
         x, r, y = selected([self.columns[name] for name in _ALL], self.parts[0])
         self.model.learn_units(x, r, y)
 
-    def of_run(
-        self, options: TrainingOptions, dtype: torch.dtype, is_compared: bool
-    ) -> TrainingRows:
+    def of_run(self, options: TrainingOptions, dtype: torch.dtype) -> TrainingRows:
         """The batches.
 
         :param dtype: of the weights of rows.
-        :param is_compared: whether a file or another process is to have the same rows.
         """
-        data, weights = list(self.columns.values()), {}
+        data = list(self.columns.values())
         if self.fold is not None:
             data.append(self.fold)
         if self.weights is not None:
             data.append(_in_parts(self.weights, self.parts, dtype))
-            weights["checksum of sample_weight"] = checksum(data[-1:]) if is_compared else None
-        of_rows = data, self.parts, options.batch_size, self.order, options.target
-        rows = rows_in_memory(*of_rows, is_compared=is_compared)
-        return rows._replace(identity={**rows.identity, **weights})
+        rows = rows_in_memory(data, self.parts, options.batch_size, self.order, options.target)
+        weighted = {"weights of rows": self.weights is not None}
+        return rows._replace(
+            identity={f"columns of {k}": v for k, v in self.names.items()} | weighted
+        )
 
 
 def checked_weights(sample_weight: ArrayLike, rows: int) -> Tensor:
@@ -294,9 +292,7 @@ class StreamedData(TrainingData):
         x, r, y = (self.found.sample[name] for name in _ALL)
         self.model.learn_units(x, r, y, moments={"x": self.found.x, "r": self.found.r})
 
-    def of_run(
-        self, options: TrainingOptions, dtype: torch.dtype, is_compared: bool
-    ) -> TrainingRows:
+    def of_run(self, options: TrainingOptions, dtype: torch.dtype) -> TrainingRows:
         """See `DataInMemory`."""
         training = ShuffledRows(
             self.source,
@@ -314,7 +310,6 @@ class StreamedData(TrainingData):
         validation = RowsInMemory(columns, index, options.batch_size)
         identity = {f"{name} of data": value for name, value in training.identity.items()}
         identity["memory"] = identity.pop("buffer_rows of data") * self._row_bytes
-        identity["checksum of validation"] = checksum(columns) if is_compared else None
         return TrainingRows(training, validation, identity)
 
 

@@ -12,7 +12,7 @@ from pyro.infer import ELBO, RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceMeanFie
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.validation import one_of, positive, positive_int
-from pyro_gcm.inference.bounds import EnumeratedWeightedELBO, PaperLoss, PooledELBO
+from pyro_gcm.inference.bounds import EnumeratedWeightedELBO, PaperLoss
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO, is_dreg
 from pyro_gcm.inference.reading import Plan, Program, Reader, StoryModel, of
 from pyro_gcm.inference.views import collapse, conditional, given_covariates, temper
@@ -89,11 +89,6 @@ class TrainingPair(NamedTuple):
             raise ValueError(
                 "elbo='enum' sums over a finite z, and this prior has none: use "
                 "prior='categorical', or elbo='elbo'"
-            )
-        if isinstance(bound, PooledELBO) and not self.averaged:
-            raise ValueError(
-                "elbo=PooledELBO(...) lies between objective='members' and log p(y | x, r), and "
-                "needs objective='members'"
             )
         if is_dreg(bound) and self.shared:
             raise ValueError(

@@ -18,7 +18,6 @@ from torch import nn
 from torch.optim import Optimizer
 
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.inference.bounds import PooledELBO
 from pyro_gcm.training import AdamW, TrainingDefaults
 
 __all__ = ["MemberSettings"]
@@ -50,7 +49,6 @@ class MemberSettings:
     :param alternatives: number G of alternatives, and `costs` C of each.
     :param equal_weights: whether the mean of a continuous y is trained as least squares do
         (`distributions.ThresholdNormal`), which long tails of its noise ask for.
-    :param pooling: weight of the exact log p(y | x, r) in the objective (`inference.PooledELBO`).
     :param epochs: passes over the training rows.
     :param batch_size: rows of a step.
     :param learning_rate: of AdamW, constant but for a warm-up and the last 40 % of the steps.
@@ -70,7 +68,6 @@ class MemberSettings:
     alternatives: int = 3
     costs: int = 3
     equal_weights: bool = True
-    pooling: float = 0.0
     epochs: int = 20
     batch_size: int = 256
     learning_rate: float = 0.008
@@ -154,11 +151,6 @@ class MemberSettings:
             schedule="flat",
             clip_norm=1.0,
         )
-
-    @property
-    def bound(self) -> PooledELBO | None:
-        """The argument `elbo` of `fit`."""
-        return PooledELBO(self.pooling) if self.pooling > 0.0 else None
 
 
 def left_out_of(rows: int, stops: bool | str = "auto") -> int:

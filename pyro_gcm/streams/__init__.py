@@ -5,7 +5,7 @@ them, and every epoch shuffles them within a window. Each module is one of these
 
 - `blocks`: rows as tensors, cut, joined, and told apart by a checksum. Everything below speaks it.
 - `draws`: random numbers of rows that depend on a seed and on a row's place alone, so that a run
-  makes the same choices whatever blocks the rows come in, and after an interruption.
+  makes the same choices whatever blocks the rows come in.
 - `tables`: Parquet files and data frames as sources. Row groups, their sizes and the values in the
   names of folders are those of `pyarrow.dataset`; rows of a group are decoded by
   `pyarrow.parquet`, since a scanner of the dataset holds a whole group in memory (measured: 361 MB
@@ -15,7 +15,7 @@ them, and every epoch shuffles them within a window. Each module is one of these
 - `opening`: what a source is, and which one reads what a user has.
 - `survey`: the one pass before training: moments, a sample for quantiles, the rows held out, and
   the checksums that later passes must have.
-- `shuffled`: batches in a random order, with a bound on memory, from any batch of an epoch on.
+- `shuffled`: batches in a random order, with a bound on memory.
 
 Arrow's scanners do not shuffle, and torch's `DataLoader` begins an interrupted epoch anew; what is
 written here lies between the two.

@@ -69,29 +69,27 @@ class ShuffledRows:
             "share": share,
         }
 
-    def epoch(self, number: int, first: int = 0) -> Iterator[list[Tensor]]:
+    def epoch(self, number: int) -> Iterator[list[Tensor]]:
         """The batches [x, r, y] of an epoch, in memory of their own.
 
         :param number: of the epoch, from 0.
-        :param first: batch to begin with, from 0; shards before it are not read.
         :raises ValueError: if the source no longer has the rows that it had, which is known when a
             shard has been read to its end.
         """
-        window, place = divmod(first, self._window_steps)
-        held = Rows(self._window)
-        for block in self._training_blocks(number, window * self._window):
+        window, held = 0, Rows(self._window)
+        for block in self._training_blocks(number):
             while len(block["y"]):
                 room = self._rows_of(window) - len(held)
                 held.append(between(block, 0, room))
                 block = between(block, room, len(block["y"]))
                 if len(held) == self._rows_of(window):
-                    for index in self._batches_of(number, window)[place:]:
+                    for index in self._batches_of(number, window):
                         batch = selected(held.block(), index)
                         yield [batch[name].to(self.device) for name in "xry"]
                     held.clear()
-                    window, place = window + 1, 0
+                    window += 1
 
-    def state(self, begun: bool) -> None:
+    def state(self) -> None:
         """An empty state: every epoch depends on its number alone."""
         return
 
@@ -140,13 +138,9 @@ class ShuffledRows:
         order = torch.randperm(self._rows_of(window), generator=generator)
         return order.split(self._batch_size)
 
-    def _training_blocks(self, number: int, first: int) -> Iterator[Block]:
-        """The training rows of an epoch in the order of reading, from the row `first` on."""
-        before = 0
+    def _training_blocks(self, number: int) -> Iterator[Block]:
+        """The training rows of an epoch in the order of reading."""
         for shard in self._order(number):
-            if before + self._counts[shard] <= first:
-                before += self._counts[shard]
-                continue
             row, last = self._bounds[shard : shard + 2]
             found = 0
             for block in self._source.read(shard):
@@ -159,8 +153,7 @@ class ShuffledRows:
                 if len(train) < rows:
                     block = selected(block, train - row)
                 row += rows
-                yield between(block, max(0, first - before), len(train))
-                before += len(train)
+                yield between(block, 0, len(train))
             if row != last or found != self._checksums[shard]:
                 first_row = self._bounds[shard]
                 raise ValueError(

@@ -51,13 +51,8 @@ class FitSettings:
         of which fewer do (`inference.scored.QuasiRandomNoise`).
     :param temperature: factor on the log-densities of the latent sites (`inference.temper`); below
         1 the prior weighs less, as in a beta-VAE.
-    :param engine: "pyro" runs a named bound through Pyro's handlers; by default the model's story
-        is read directly, with the same numbers at a fraction of the time. The result names the
-        engine that was used.
     :param memory: bytes that rows of `data` may take: half of it the window in which they are
         shuffled, a quarter the rows held out for validation, and a quarter a sample for quantiles.
-    :param checkpoint_every: seconds after which a checkpoint is also written in the middle of an
-        epoch.
     :param threads: of torch in the training, whose numbers differ by rounding. More than one helps
         on idle cores alone: on two, two took .9 of the time for members of width 16 in batches of
         256 and .57 for a GCM of width 256 in batches of 1,024, at 1.2 to 1.55 times the CPU time;
@@ -81,9 +76,7 @@ class FitSettings:
     groups: Any = None
     particles: str = "random"
     temperature: float = 1.0
-    engine: str = "auto"
     memory: int = 1 << 28
-    checkpoint_every: float = 300.0
     threads: int = 1
     distributed: bool | None = None
 
@@ -133,7 +126,6 @@ class TrainingOptions:
     device: str | torch.device = "auto"
     progress: bool = True
     checkpoint: str | Path | None = None
-    checkpoint_every: float = 300.0
     callback: Callable[[int], None] | None = None
     held_out: int = 0
     threads: int = 1
@@ -156,7 +148,6 @@ class TrainingOptions:
         function("callback", self.callback)
         if self.checkpoint is not None:
             file_of("checkpoint", self.checkpoint)
-        positive("checkpoint_every", self.checkpoint_every)
         function("optimizer", self.optimizer)
         if self.patience is not None:
             positive_int("patience", self.patience)

@@ -27,8 +27,6 @@ class FitResult:
     :param rows: the rows of `history`.
     :param best_epoch: the epoch whose weights were kept.
     :param stopped_early: whether training stopped because `patience` was exceeded.
-    :param engine: what made the steps: "plain", torch alone, or "pyro", the handlers of Pyro.
-    :param engine_reason: why that engine.
     :param searches: the results of the trainings that chose the number of epochs, if there were
         any; not after a checkpoint.
     :param crossed: what predicts rows out of fold, if members left some out. Then the epochs after
@@ -38,8 +36,6 @@ class FitResult:
     rows: list[dict[str, float]] = field(repr=False)
     best_epoch: int
     stopped_early: bool
-    engine: str = "plain"
-    engine_reason: str = ""
     searches: tuple[FitResult, ...] = field(default=(), repr=False)
     crossed: Crossed | None = field(default=None, repr=False)
 

@@ -7,7 +7,6 @@ import math
 import time
 from abc import ABC, abstractmethod
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,25 +19,8 @@ from pyro_gcm.training.checkpoint import Checkpoint, same_run, told
 from pyro_gcm.training.finite_steps import Diverged, FiniteSteps, NotFinite, clip_gradients
 from pyro_gcm.training.options import TrainingOptions
 from pyro_gcm.training.result import FitResult
-from pyro_gcm.training.updates import AveragedWeights, down, scale_rates
+from pyro_gcm.training.updates import AveragedWeights, down
 from pyro_gcm.training.workers import ALONE, Workers
-
-
-@dataclass
-class EpochPart:
-    """The part of an epoch that is done.
-
-    :param rate: the learning rate at its start.
-    :param start: the state of the run at its start, or only that of the model where no file is
-        written. If the epoch fails, the model gets its weights back, and the file this state.
-    :param total: of the losses of the rows.
-    """
-
-    rate: float
-    start: dict[str, Any]
-    batches: int = 0
-    seconds: float = 0.0
-    total: Tensor | float = 0.0
 
 
 class Trainer(ABC):
@@ -73,8 +55,7 @@ class Trainer(ABC):
         self.finite = FiniteSteps(parameters)
         total_steps = options.epochs * self.training.steps
         self.optimizer = options.make_optimizer(list(parameters.values()))
-        # Before a scheduler changes the options of the optimiser.
-        known = told(model, parameters, options, data, self.optimizer)
+        known = told(model, options, data)
         self.scheduler = options.make_scheduler(self.optimizer, total_steps)
         kind = type(self.scheduler).__name__
         self.identity = {**identity, "steps": total_steps, "scheduler": kind, **known}
@@ -86,7 +67,6 @@ class Trainer(ABC):
             with self.saved.undamaged(ValueError):
                 same_run(self.saved_state["identity"], self.identity)
         self.step, self.epoch = 0, 0
-        self.part: EpochPart | None = None  # of the epoch that is under way
         self.rows: list[dict[str, float]] = []
         self.best_loss, self.best_epoch = math.inf, 0
         self.best_weights: dict[str, Any] | None = None
@@ -97,8 +77,6 @@ class Trainer(ABC):
 
     #: Whether the rows are those that the user gave, so that errors can number them.
     numbers_rows = True
-    #: What makes the steps, and why; see `FitResult`.
-    engine, engine_reason = "plain", "a baseline is trained by torch alone"
 
     @abstractmethod
     def backward(self, batch: list[Tensor]) -> Tensor:
@@ -150,10 +128,7 @@ class Trainer(ABC):
             if last := self.last_epochs():
                 self._train_on(last, bar)
         self.saved.remove()
-        return FitResult(
-            *(self.rows, self.best_epoch or self.epoch, self.stopped_early),
-            *(self.engine, self.engine_reason),
-        )
+        return FitResult(self.rows, self.best_epoch or self.epoch, self.stopped_early)
 
     def last_epochs(self) -> int:
         """How many epochs on other terms follow from the weights that were kept; 0 by default."""
@@ -179,43 +154,28 @@ class Trainer(ABC):
         return patience is not None and self.epoch - self.best_epoch >= patience
 
     def _save(self) -> None:
-        self.saved_at = time.monotonic()
         if self.saved.path is not None:
             self.saved.save(self.state())
 
     def _run_epoch(self, bar: Any) -> dict[str, float]:
-        part, is_saved = self.part, self.saved.path is not None
-        if part is None:
-            rate = self.optimizer.param_groups[0]["lr"]
-            state = copy.deepcopy(self.state()) if is_saved else {"model": self._weights()}
-            part = EpochPart(rate, state)
-        self.part, start = part, time.perf_counter() - part.seconds
-        n, before = self.training.rows, self.step - part.batches
+        start, rate = time.perf_counter(), self.optimizer.param_groups[0]["lr"]
+        n, before, kept = self.training.rows, self.step, self._weights()
+        total: Tensor | float = 0.0
         try:
-            for batch in self.training.epoch(self.epoch, part.batches):
-                part.total = part.total + self._step(batch)
-                part.batches += 1
+            for batch in self.training.epoch(self.epoch):
+                total = total + self._step(batch)
                 if self.step % 100 == 0 and not bar.disable:
-                    done = min(n, part.batches * self.options.batch_size)
-                    bar.set_postfix(loss=f"{float(part.total) / done:.4f}", rows=f"{done:,}/{n:,}")
+                    done = min(n, (self.step - before) * self.options.batch_size)
+                    bar.set_postfix(loss=f"{float(total) / done:.4f}", rows=f"{done:,}/{n:,}")
                 self._call_back()
-                due = time.monotonic() - self.saved_at > self.options.checkpoint_every
-                if due and is_saved and part.batches < self.training.steps:
-                    part.seconds = time.perf_counter() - start
-                    self.finite.read()
-                    self._save()
             self.finite.read()
             self.finite.check_weights(self.step - 1)
         except NotFinite as found:
-            self.model.load_state_dict(part.start["model"])
-            if is_saved:
-                self.saved.save(part.start)
+            self.model.load_state_dict(kept)
             raise Diverged(self._diverged(found, found.step - before)) from None
-        finally:
-            self.part = None
-        loss = float(part.total) / n
         self.epoch += 1
-        row = {"epoch": self.epoch, "step": self.step, "loss": loss, "learning_rate": part.rate}
+        row = {"epoch": self.epoch, "step": self.step, "loss": float(total) / n}
+        row["learning_rate"] = rate
         if self.validates:
             row["validation_loss"] = self._validate()
         row["seconds"] = time.perf_counter() - start
@@ -236,8 +196,6 @@ class Trainer(ABC):
             place += f" (rows {shown})"
         kept = f"of epoch {self.epoch}" if self.epoch else "that it had before"
         advice = "lower learning_rate or clip_norm"
-        if self.saved.path is not None:
-            advice += f"; with a lower learning_rate, training goes on from {self.saved.path}"
         return f"{found} in {place}. The model has the weights {kept}: {advice}"
 
     @torch.no_grad()
@@ -315,17 +273,16 @@ class Trainer(ABC):
             )
 
     def state(self) -> dict[str, Any]:
-        """The state on which the next epoch, or the rest of this one, depends."""
+        """The state on which the next epoch depends."""
         return {
             "identity": self.identity,
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "scheduler": self.scheduler and self.scheduler.state_dict(),
-            "part": self.part and dict(vars(self.part)),
             "rows": self.rows,
             "best": (self.best_loss, self.best_epoch, self.best_weights),
             "average": self.average and self.average.mean,
-            "order": self.training.state(self.part is not None),
+            "order": self.training.state(),
             "rng": self.randomness.cpu,
             "cuda_rng": self.randomness.cuda,
         }
@@ -336,18 +293,11 @@ class Trainer(ABC):
         self.optimizer.load_state_dict(state["optimizer"])
         if self.scheduler is not None:
             self.scheduler.load_state_dict(state["scheduler"])
-        mine, theirs = self.identity["learning_rate"], state["identity"]["learning_rate"]
-        if mine != theirs:
-            scale_rates(self.optimizer, self.scheduler, mine / theirs)
         self.rows, self.epoch = state["rows"], len(state["rows"])
         self.step = self.epoch * self.training.steps
-        if state["part"] is not None:
-            self.part = EpochPart(**state["part"])
-            self.step += self.part.batches
         self.best_loss, self.best_epoch, self.best_weights = state["best"]
         if self.average is not None:
             for mean, value in zip(self.average.mean, state["average"], strict=True):
                 mean.copy_(value)
         self.training.load(state["order"])
         self.randomness.cpu, self.randomness.cuda = state["rng"], state["cuda_rng"]
-        self.saved_at = time.monotonic()

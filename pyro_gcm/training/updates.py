@@ -75,18 +75,6 @@ def down(optimizer: Optimizer, steps: int) -> Any:
 SCHEDULES: dict[str, Any] = {"constant": constant, "cosine": CosineAnnealingLR, "flat": flat}
 
 
-def scale_rates(optimizer: Optimizer, scheduler: Any, factor: float) -> None:
-    """Multiply the learning rates of a run that goes on, and those that it starts from."""
-    for group in optimizer.param_groups:
-        for name in ("lr", "initial_lr", "max_lr", "min_lr"):
-            if name in group:
-                group[name] = factor * group[name]
-    for part in (scheduler, *getattr(scheduler, "_schedulers", [])):
-        for name in ("base_lrs", "_last_lr"):
-            if hasattr(part, name):
-                setattr(part, name, [factor * rate for rate in getattr(part, name)])
-
-
 class AveragedWeights:
     """A running mean of the weights with the memory of one epoch (Polyak & Juditsky 1992).
 

@@ -33,9 +33,6 @@ SEPARATE = ("encoder: separate networks", "encoder: separate networks, no PLE")
 #: is the method, and is fitted once.
 LEVELS: dict[str, Settings] = {
     DEFAULT: {},
-    "objective: mean of logs": {"pooling": 0.0},
-    "objective: half of each": {"pooling": 0.5},
-    "objective: log of mean": {"pooling": 1.0},
     **{f"members: K = {k}": {"members": k} for k in (1, 4, 8, 16, 32)},
     "encoder: signs on the input": {"scaling": "input"},
     "encoder: signs on the output": {"scaling": "output"},

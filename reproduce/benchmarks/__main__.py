@@ -14,7 +14,7 @@ from reproduce.benchmarks.paired import show
 from reproduce.in_pairs import run_in_pairs
 
 #: Those that need data sets, for which `PYRO_GCM_DATA` has to name their folder.
-WITH_DATA = ("surface", "engines", "members")
+WITH_DATA = ("surface", "members")
 #: Modules with benchmarks of their own form -> options of a small size.
 MODULES = {
     "scoring": "--rows 1000 --engines pool polars dask",

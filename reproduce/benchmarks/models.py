@@ -17,11 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm import GCM, baselines, data, fit, fit_members, to_arviz
+from pyro_gcm import GCM, baselines, fit, fit_members, to_arviz
 from pyro_gcm.baselines import PWL
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.responses import Ordinal
-from pyro_gcm.training import FitSettings
 from reproduce.benchmarks.paired import Comparison
 from reproduce.benchmarks.scoring import fitted_loans, loans
 from reproduce.data import simulation
@@ -148,27 +147,6 @@ def responses(quick: bool) -> Comparisons:
             yield Comparison(f"{what}, prior={prior!r}", sides, "binary")
 
 
-def engines(quick: bool) -> Comparisons:
-    """A whole `fit` by plain steps, and with 16 quasi-random points, beside Pyro's handlers."""
-    sides: dict[str, dict[str, Any]] = {
-        "engine pyro": {"settings": FitSettings(engine="pyro")},
-        "engine plain": {},
-        "plain, 16 points": {"settings": FitSettings(particles="qmc"), "num_particles": 16},
-    }
-    for name, epochs in {"compas": 10, "adult": 2, "auto_mpg": 60}.items():
-        dataset = data.load(name)
-
-        def run(dataset: data.Dataset = dataset, epochs: int = epochs, **options: Any) -> None:
-            model = GCM(dataset.x_dim, dataset.r_dim, response=dataset.response)
-            x, r, y = dataset.x.float(), dataset.r.float(), dataset.y.float()
-            fit(model, x, r, y, epochs=1 if quick else epochs, **_QUIET, **options)
-
-        calls = {side: partial(run, **options) for side, options in sides.items()}
-        yield Comparison(f"fit, {name}", calls, "engine pyro")
-        if quick:
-            return
-
-
 def copies(quick: bool) -> Comparisons:
     """Ten copies of a baseline by `fit_many`, 1,000 steps, beside `fit` of one after another."""
     count, steps = (2, 3) if quick else (10, 1000)
@@ -287,5 +265,5 @@ def _awaited(call: Callable[[], object], device: str) -> None:
 BENCHMARKS: dict[str, Callable[[bool], Comparisons]] = {
     **{made.__name__: made for made in (predict, estimators, posterior, responses, copies, gpu)},
     # Those that read data sets.
-    **{made.__name__: made for made in (surface, engines, members)},
+    **{made.__name__: made for made in (surface, members)},
 }

@@ -3,15 +3,14 @@
     python -m reproduce.benchmarks.streaming --folder /a/disk/with/room
 
 It writes the rows (10^8 of 20 columns are about 8 GB), trains a small GCM for one epoch through
-`fit(data=...)`, kills the same training in the middle and goes on, and predicts. Every part runs in
-a process of its own, whose largest resident memory is printed beside the rows a second.
+`fit(data=...)`, and predicts. Each of both runs in a process of its own, whose largest resident
+memory is printed beside the rows a second.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import signal
 import subprocess
 import sys
 import tempfile
@@ -37,7 +36,7 @@ OPTIONS: dict[str, Any] = {
     "epochs": 1,
     "batch_size": 4096,
     "num_particles": 4,
-    "settings": FitSettings(particles="qmc", checkpoint_every=10.0),
+    "settings": FitSettings(particles="qmc"),
 }
 
 
@@ -70,7 +69,7 @@ def dataset(folder: Path) -> Any:
     return ds.dataset(folder, format="parquet")
 
 
-def train(folder: Path, model_folder: Path, checkpoint: Path) -> None:
+def train(folder: Path, model_folder: Path) -> None:
     """The process that trains."""
     model = GCM(X_DIM, R_DIM, seed=0)
     marks: dict[int, float] = {}
@@ -83,14 +82,13 @@ def train(folder: Path, model_folder: Path, checkpoint: Path) -> None:
         **NAMES,
         data=dataset(folder),
         **OPTIONS,
-        checkpoint=checkpoint,
         device="cpu",
         seed=0,
         progress=False,
         callback=note,
     )
-    save(model, model_folder, overwrite=True)  # a short training may end before it is killed
-    told = {"loss": result.rows[-1]["loss"], "first": min(marks), "seconds": 0.0}
+    save(model, model_folder)
+    told = {"loss": result.rows[-1]["loss"], "seconds": 0.0}
     told["seconds"] = marks[max(marks)] - marks[min(marks)]
     told["rows"] = (max(marks) - min(marks)) * OPTIONS["batch_size"]
     print(json.dumps(told))
@@ -113,17 +111,11 @@ def score(folder: Path, model_folder: Path, rows: int) -> None:
     print(json.dumps({"mean": total / done, "rows": done, "seconds": time.perf_counter() - start}))
 
 
-def child(*arguments: str, kill_when: Path | None = None, after: float = 0.0) -> dict[str, Any]:
-    """What a process of this script tells; with `kill_when`, it is killed some time after that."""
+def child(*arguments: str) -> dict[str, Any]:
+    """What a process of this script tells."""
     start = time.perf_counter()
     command = [sys.executable, "-m", "reproduce.benchmarks.streaming", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        if kill_when is not None:
-            while not kill_when.exists() and process.poll() is None:
-                time.sleep(0.1)
-            time.sleep(after)
-            process.send_signal(signal.SIGKILL)
-            return {}
         said, _ = process.communicate()
     if process.returncode:
         raise RuntimeError(said)
@@ -147,7 +139,7 @@ def show(what: str, told: dict[str, Any], rows: int) -> None:
 
 
 def main() -> None:
-    """Write, train, kill, go on, predict."""
+    """Write, train, predict."""
     parser = argparse.ArgumentParser(prog="python -m reproduce.benchmarks.streaming")
     parser.add_argument("--rows", type=positive_count, default=10**8)
     parser.add_argument("--score-rows", type=positive_count, help="all by default")
@@ -168,25 +160,11 @@ def main() -> None:
         write(folder, arguments.rows)
         size = sum(path.stat().st_size for path in folder.glob("*.parquet"))
         print(f"{size / 1e9:.2f} GB written in {time.perf_counter() - start:.0f} s", flush=True)
-        at, checkpoint = Path(scratch), Path(scratch) / "run"
-        whole = child("--child", "train", str(folder), str(at / "whole"), str(checkpoint))
+        trained = str(Path(scratch) / "model")
+        whole = child("--child", "train", str(folder), trained)
         show("fit, one epoch after one survey", whole, whole["rows"])
-        parts = ("--child", "train", str(folder), str(at / "resumed"), str(checkpoint))
-        # The checkpoint is there from the first step on.
-        child(*parts, kill_when=checkpoint, after=0.6 * whole["seconds"])
-        resumed = child(*parts)
-        same = all(
-            torch.equal(value, load(at / "resumed").state_dict()[name])
-            for name, value in load(at / "whole").state_dict().items()
-        )
-        print(
-            f"killed, and gone on from step {resumed['first']:,}: the weights are "
-            f"{'bit-equal' if same else 'different'}, loss {resumed['loss']:.6f} and "
-            f"{whole['loss']:.6f}"
-        )
-        show("fit, what was left", resumed, resumed["rows"])
         rows = str(arguments.score_rows or arguments.rows)
-        predicted = child("--child", "score", str(folder), str(at / "whole"), rows)
+        predicted = child("--child", "score", str(folder), trained, rows)
         show("predict", predicted, predicted["rows"])
 
 

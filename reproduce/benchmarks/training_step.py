@@ -4,8 +4,8 @@
 
 Four sides take the same step in turn: "log form", the hand-written step that was the reference
 before order events had a product form; "good", a hand-written step in product form with a gradient
-of its own; and the two engines of `fit`. All have the same networks, the same optimiser (Adam,
-fused) and the same clipping of gradients.
+of its own; and the bound by the reader of the story and by Pyro's handlers. All have the same
+networks, the same optimiser (Adam, fused) and the same clipping of gradients.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def steps(
     losses: dict[str, Callable[[], Tensor]] = {
         "by hand, log form": partial(log_form, model, particles, x, r, y),
         "by hand, good": partial(product_form, model, particles, x, r, y),
-        "engine plain": read,
-        "engine pyro": partial(bound.differentiable_loss, pair.program, pair.guide, x, r, y),
+        "reader": read,
+        "Pyro's handlers": partial(bound.differentiable_loss, pair.program, pair.guide, x, r, y),
     }
 
     def step(loss: Callable[[], Tensor]) -> None:

@@ -1,13 +1,11 @@
-"""Training in several processes beside one: the scores, the seconds, and kills.
+"""Training in several processes beside one: the scores and the seconds.
 
     python -m reproduce.benchmarks.workers
 
 Every run is one of `torchrun` on this machine, over loopback, with one thread a process. It prints
 
 - the held-out AUC of members in float32, over five seeds, beside the spread of the seeds;
-- the seconds of an epoch, which can be less only where there are idle cores;
-- what happens when a process is killed at random moments: the error of the others, the seconds
-  until all have ended, and whether a run that goes on ends as an unbroken one does.
+- the seconds of an epoch, which can be less only where there are idle cores.
 """
 
 from __future__ import annotations
@@ -15,8 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
-import signal
 import subprocess
 import sys
 import tempfile
@@ -115,69 +111,16 @@ def scores(seeds: int) -> None:
         )
 
 
-def steps_of(path: Path) -> int:
-    """Steps that a process has made, which writes a dot for each."""
-    return path.stat().st_size if path.exists() else 0
-
-
-def kills(count: int) -> None:
-    """A process is killed at random moments, and the run goes on with as many, and with others."""
-    unbroken = run(2, seed=0, options={"distributed": True})
-    steps = unbroken["rows"][-1]["step"]
-    generator = random.Random(0)
-    ended, equal, clear, differences = [], 0, 0, []
-    for number in range(count):
-        checkpoint = Path(tempfile.mkdtemp()) / "run"
-        shared = {"distributed": True, "checkpoint": str(checkpoint), "checkpoint_every": 0.2}
-        process, folder = start(2, {"seed": 0, "options": shared})
-        step, victim = generator.randrange(1, steps), generator.randrange(2)
-        while steps_of(folder / "training 1") < step:
-            time.sleep(0.02)
-        time.sleep(generator.uniform(0.0, 0.02))  # anywhere in a step
-        os.kill(int((folder / f"pid {victim}").read_text()), signal.SIGKILL)
-        began = time.perf_counter()
-        said, _ = process.communicate()
-        ended.append(time.perf_counter() - began)
-        clear += "WorkerLost" in said or "another process" in said
-        saved = checkpoint.read_bytes()
-        again = run(2, seed=0, options=shared)
-        equal += all(torch.equal(v, again["weights"][k]) for k, v in unbroken["weights"].items())
-        checkpoint.write_bytes(saved)
-        other = run(
-            3 if number % 2 else 1,
-            seed=0,
-            options={**shared, "distributed": None if number % 2 == 0 else True},
-        )
-        differences.append(abs(other["auc"] - unbroken["auc"]))
-        print(
-            f"  killed process {victim}: all ended after {ended[-1]:.1f} s; went on with 2, "
-            f"{equal} of {number + 1} bit-equal; with {3 if number % 2 else 1}, AUC differs by "
-            f"{differences[-1]:.6f}",
-            flush=True,
-        )
-    print(
-        f"{count} kills: {clear} with the error of a lost process, all ended within "
-        f"{max(ended):.1f} s; {equal} resumed runs bit-equal; AUC with other numbers of processes "
-        f"within {max(differences):.6f}"
-    )
-
-
 def main() -> None:
     """Print all of it."""
     parser = argparse.ArgumentParser(prog="python -m reproduce.benchmarks.workers")
     parser.add_argument("--seeds", type=positive_count, default=5)
-    parser.add_argument("--kills", type=positive_count, default=10)
-    parts = ("scores", "kills")
-    parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
     parser.add_argument("--job", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.job is not None:
         worker(json.loads(arguments.job))
         return
-    if "scores" in arguments.parts:
-        scores(arguments.seeds)
-    if "kills" in arguments.parts:
-        kills(arguments.kills)
+    scores(arguments.seeds)
 
 
 if __name__ == "__main__":

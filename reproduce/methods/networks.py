@@ -77,7 +77,7 @@ def fit_members_of(rows: Rows, until: Rows | int, settings: Settings, seed: int)
     sizes = rows.x.shape[1], rows.r.shape[1]
     chosen = member_settings(settings, len(rows.y), *sizes)
     model = build_members(chosen, *sizes, response=rows.response, seed=seed)
-    options = gathered({**chosen.training(model)._asdict(), "elbo": chosen.bound})
+    options = gathered(chosen.training(model)._asdict())
     return _trained(model, rows, until, seed, options)
 
 

@@ -79,7 +79,7 @@ FILES = {
     },
     **{file: ("search", plan.splits * len(SEARCHED)) for file, plan in FINALS_OF.items()},
     **_of("untouched"),
-    "members_ablation": ("members_ablation", 102),
+    "members_ablation": ("members_ablation", 90),
     **_of("loans"),
     **_of("credit"),
     **_of("credit_search"),

@@ -44,7 +44,7 @@ from pyro_gcm import (
 )
 from pyro_gcm.audit import audit_table
 from pyro_gcm.boosted import Boosted, BoostedScore
-from pyro_gcm.inference import ImportanceWeightedELBO, PooledELBO
+from pyro_gcm.inference import ImportanceWeightedELBO
 
 Call = tuple[Callable[..., Any], dict[str, Any]]
 FEW: dict[str, Any] = {"x": X[:4], "r": R[:4]}
@@ -138,7 +138,6 @@ CALLS: dict[str, Callable[[], Call]] = {
     "responsibilities": method(lambda: model("members"), "responsibilities", **DATA),
     "simulate": method(lambda: model("joint"), "simulate", size=3),
     "ImportanceWeightedELBO": function(ImportanceWeightedELBO, num_particles=2),
-    "PooledELBO": function(PooledELBO, pooling=0.5),
     "baselines.SMM": function(baselines.SMM, **SIZES),
     "baselines.MLP": function(baselines.MLP, **SIZES),
     "MonotoneBoosting": function(baselines.MonotoneBoosting),

@@ -18,6 +18,7 @@ import pytest
 import torch
 import zoo
 from called_objects import TABLE, R, X, Y, fitted
+from pyro.infer import Trace_ELBO
 from torch.overrides import TorchFunctionMode
 
 from pyro_gcm import baselines, fit, fit_members, one_thread, save
@@ -49,7 +50,6 @@ BASELINE = baselines.MLP(3, 2, hidden=4)
 LABELS = Y.numpy()
 FRAME = TABLE.assign(y=LABELS)
 SETTINGS = MemberSettings(members=2, width=4, epochs=1)
-PYRO = FitSettings(engine="pyro")
 FIT_COMMAND = (
     *("fit", "data.csv", "--target=y", "--increasing=d", "--out=made"),
     *("--epochs=1", "--members=2", "--test-share=0.2"),
@@ -66,7 +66,7 @@ def command(*arguments: str) -> None:
 
 #: Others, with options of their own.
 CALLS: dict[str, Callable[[], Any]] = {
-    "fit through Pyro": lambda: fit(TRAINED, X, R, Y, **ONE, num_particles=2, settings=PYRO),
+    "fit through Pyro": lambda: fit(TRAINED, X, R, Y, **ONE, elbo=Trace_ELBO(2)),
     "fit of a table": lambda: fit(TRAINED, ["a", "b", "c"], ["d", "e"], "y", data=FRAME, **ONE),
     "simulation_based_calibration": lambda: simulation_based_calibration(
         MODEL, X, R, num_draws=3, progress=False

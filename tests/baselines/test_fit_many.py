@@ -170,7 +170,7 @@ def test_the_callback_meets_the_weights_of_the_step_and_an_interrupt_leaves_them
             ({name: value}, TypeError, f"{name} is an option of fit alone")
             for name, value in (
                 ("seed", 0), ("validation", 0.1), ("patience", 3), ("checkpoint", "run"),
-                ("checkpoint_every", 1.0), ("held_out", 1),
+                ("held_out", 1),
             )
         ),
         ({"batches": 3}, TypeError, "batches"),

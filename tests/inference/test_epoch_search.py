@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import zoo
+from pyro.infer import Trace_ELBO
 from torch import Tensor, nn
 from training_runs import same, stop_at, weights
 
@@ -70,15 +71,15 @@ class Mode(nn.Module):
         return self.part(*args)
 
 
-@pytest.mark.parametrize("engine", ["auto", "pyro"])
+@pytest.mark.parametrize("elbo", [None, Trace_ELBO(2)], ids=["read", "Pyro"])
 @pytest.mark.parametrize("make", [GCM, IGCM, baselines.MLP], ids=["GCM", "IGCM", "baseline"])
-def test_every_model_is_validated_in_evaluation_mode(make: Any, engine: str) -> None:
+def test_every_model_is_validated_in_evaluation_mode(make: Any, elbo: Any) -> None:
     model = make(3, 2)
     name = "cost_net" if hasattr(model, "cost_net") else list(dict(model.named_children()))[-1]
     spy = Mode(getattr(model, name))
     setattr(model, name, spy)
     train: Any = baselines.fit if make is baselines.MLP else fit
-    own: Any = {"settings": FitSettings(engine=engine), "num_particles": 2}
+    own: Any = {"elbo": elbo, "num_particles": 2}
     options = {} if make is baselines.MLP else own
     train(model, *rows(60), epochs=2, validation=0.3, **options, **QUICK)
     assert {training for gradients, training in spy.modes if gradients} >= {True}

@@ -83,12 +83,11 @@ def test_units_are_those_of_rows_in_memory(tmp_path: Path, monkeypatch: pytest.M
         torch.testing.assert_close(mine.scale, theirs.scale, rtol=1e-6, atol=0)
     assert streamed.rows[-1]["step"] == result.rows[-1]["step"] == 30
     assert streamed.rows[-1]["loss"] == pytest.approx(result.rows[-1]["loss"], abs=0.05)
-    assert streamed.engine == "plain"
 
 
 @pytest.mark.long(keep=1)
 @pytest.mark.parametrize("source", ["files", "batches"])
-def test_a_run_goes_on_in_the_middle_of_an_epoch(
+def test_a_run_goes_on_after_an_epoch(
     source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "rows").mkdir()
@@ -96,9 +95,9 @@ def test_a_run_goes_on_in_the_middle_of_an_epoch(
     data = {"data": dataset, **NAMES} if source == "files" else {"data": batches()}
     # Windows of two batches.
     monkeypatch.setattr(training_data.StreamedData, "window_rows", property(lambda self: 64))
-    options = {**data, "validation": 0.2, "patience": 2, "checkpoint_every": 1e-9}
+    options = {**data, "validation": 0.2, "patience": 2}
     checkpoint = tmp_path / "saved" / "run"
-    goes_on(lambda **more: trained(**options, **more), checkpoint, 11, 11)
+    goes_on(lambda **more: trained(**options, **more), checkpoint, 20)
     with pytest.raises(KeyboardInterrupt):
         trained(**options, checkpoint=checkpoint, callback=stop_at(11))
     other = {**options, "data": files(tmp_path / "rows", group=41), **NAMES}

@@ -1,27 +1,23 @@
-"""Training by the reader of a story and through Pyro's handlers: the same losses and weights."""
+"""The reader of training and Pyro's handlers: the same losses and gradients."""
 
 from __future__ import annotations
 
-import functools
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
+import pyro
 import pyro.distributions as dist
 import pytest
 import torch
 import zoo
 from pyro.infer import RenyiELBO, Trace_ELBO, TraceMeanField_ELBO
 from torch import Tensor, nn
-from training_cases import CASES, Rows, case_of, loss_and_gradient
+from training_cases import CASES, DrivenSites, OfSites, Rows, case_of, loss_and_gradient
 
-from pyro_gcm import GCM, fit
+from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.inference import ImportanceWeightedELBO, of_rows
-from pyro_gcm.inference.bounds import weighted_loss
-from pyro_gcm.inference.program_trainer import DrivenSites
-from pyro_gcm.inference.scored import Noise, QuasiRandomNoise, Scored
+from pyro_gcm.inference.scored import QuasiRandomNoise, Scored
 from pyro_gcm.nets import Conditional
-from pyro_gcm.training import FitSettings, gathered
+from pyro_gcm.training import FitSettings
 
 STEPS = {"epochs": 2, "batch_size": 16, "num_particles": 4, "progress": False, "seed": 2}
 QMC = FitSettings(particles="qmc")
@@ -33,86 +29,58 @@ def few(toy: Rows) -> Rows:
     return Rows(*(column[:32] for column in toy))
 
 
-def weights(model: nn.Module) -> Tensor:
-    return torch.cat([p.detach().flatten() for p in model.parameters()])
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("case", CASES)
+def test_the_reader_scores_as_pyro_does(case: str) -> None:
+    model, rows, training = case_of(case)
+    model.eval().learn_units(*rows)
+    pair = model.training_pair(training.get("objective", "conditional"))
+    pair = pair.tempered(training.get("temperature", 1.0))
+    bound = pair.bound(training.get("elbo"), training.get("num_particles", 4))
+    read = Scored(model, pair.plan, bound, OfSites(), pair.temperature).read(*rows)
+    of_pyro = loss_through_pyro(bound, pair, rows)
+    both = (loss_and_gradient(model, each) for each in (read.row_losses(1).sum(), of_pyro))
+    for mine, theirs in zip(*both, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-8, atol=1e-9)
 
 
-#: Near relatives of others, which run with `--long all`.
-SELDOM = {"one draw", "laplace", "members, evidence", "implicit, one kernel"}
-#: With weights of the rows and quasi-random draws.
-OFTEN = ("renyi", "alternatives, p0", "dreg", "members, pooled", "mean field", "implicit, paper")
-RUNS = [(case, particles) for case in CASES for particles in ("random", "qmc")]
-
-
-@pytest.mark.long(
-    keep=[f"{name}-random" for name in CASES if name not in SELDOM]
-    + [f"{name}-qmc" for name in OFTEN]
-)
-@pytest.mark.usefixtures("seeded_steps", "float64")
-@pytest.mark.filterwarnings("ignore:prior='standard':UserWarning")
-@pytest.mark.parametrize(("case", "particles"), RUNS)
-def test_the_reader_trains_as_pyro_does(case: str, particles: str) -> None:
-    found = []
-    for engine in ("auto", "pyro"):
-        model, rows, training = case_of(case)
-        is_weighted = particles == "qmc"
-        weight = torch.linspace(0.0, 3.0, len(rows.y)) if is_weighted else None
-        options = {**STEPS, "validation": 0.25, "particles": particles, "engine": engine}
-        result = fit(model, *rows, sample_weight=weight, **gathered({**options, **training}))
-        found.append((model, result))
-    (plain, result), (through_pyro, reference) = found
-    assert (result.engine, reference.engine) == ("plain", "pyro")
-    assert reference.engine_reason == "engine='pyro' was asked for"
-    torch.testing.assert_close(weights(plain), weights(through_pyro), rtol=1e-8, atol=1e-9)
-    for column in ("loss", "validation_loss"):
-        losses, wanted = (torch.tensor(h.history[column]) for h in (result, reference))
-        torch.testing.assert_close(losses, wanted, rtol=1e-8, atol=1e-9)
+def loss_through_pyro(bound: Any, pair: Any, columns: Any) -> Tensor:
+    guide = DrivenSites(OfSites(), bound)(pair.guide)
+    if isinstance(bound, RenyiELBO):  # which has no loss to differentiate
+        options = {"max_plate_nesting": bound.max_plate_nesting - 1}
+        bound = ImportanceWeightedELBO(bound.num_particles, bound.alpha, **options)
+        guide = DrivenSites(OfSites(), bound)(pair.guide)
+    return bound.differentiable_loss(pair.program, guide, *columns)
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("kind", ["joint", "joint, continuous"])
-def test_missing_values_are_scored_as_pyro_does(kind: str, weighted: bool) -> None:
+def test_missing_values_are_scored_as_pyro_does(kind: str) -> None:
     model, data = zoo.with_units(kind), zoo.rows_of(kind)
     columns = [*data]
     pair = model.training_pair(model.objective)
     bound = pair.bound(None, 4)
-    weight = torch.linspace(0.1, 2.0, 64).double() if weighted else torch.ones(64).double()
-    noise, found = OfSites(), []
-    for engine in ("plain", "pyro"):
-        noise.drawn.clear()
-        if engine == "plain":
-            losses = Scored(model, pair.plan, bound, noise).read(*columns).row_losses(1)
-            loss = (weight * losses).sum()
-        else:
-            guide = DrivenSites(noise, bound)(pair.guide)
-            loss = weighted_loss(bound, pair.program, guide, columns, weight)
-        found.append(loss_and_gradient(model, loss))
-    for mine, theirs in zip(*found, strict=True):
+    read = Scored(model, pair.plan, bound, OfSites()).read(*columns).row_losses(1).sum()
+    of_pyro = loss_through_pyro(bound, pair, columns)
+    both = (loss_and_gradient(model, each) for each in (read, of_pyro))
+    for mine, theirs in zip(*both, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-9, atol=1e-9)
 
 
-class OfSites(Noise):
-    """The same draws in both engines, whatever else they draw: of a seed for each site in turn."""
-
-    def __init__(self) -> None:
-        self.drawn: list[Any] = []
-
-    def draw(self, q: Any, shape: tuple[int, ...]) -> Tensor:
-        self.drawn.append(q)
-        with torch.random.fork_rng():
-            torch.manual_seed(len(self.drawn))
-            return super().draw(q, shape)
+class Mine(TraceMeanField_ELBO):
+    """A bound of the user's own."""
 
 
-def test_an_elbo_of_pyro_runs_as_svi_runs_it(few: Rows) -> None:
-    class Mine(TraceMeanField_ELBO):
-        pass
-
-    for bound in (Trace_ELBO(1, max_plate_nesting=1), Mine(4, max_plate_nesting=1)):
-        result = fit(GCM(3, 2), *few, **STEPS, elbo=bound)
-        assert result.engine == "pyro"
-        assert f"elbo is an object, {type(bound).__name__}" in result.engine_reason
+@pytest.mark.parametrize("bound", [Trace_ELBO(1, max_plate_nesting=1), RenyiELBO(0.5, 2), Mine(4)])
+@pytest.mark.parametrize("kind", [GCM, IGCM])
+def test_any_elbo_of_pyro_trains_by_its_own_loss(kind: Any, bound: Any, few: Rows) -> None:
+    pyro.get_param_store()["mine"] = torch.ones(2)
+    model = kind(3, 2, guide="amortised")
+    result = fit(model, *few, **{**STEPS, "epochs": 10}, validation=0.2, elbo=bound)
+    losses = result.history["loss"].tolist()
+    assert losses[-1] < losses[0]
+    assert list(pyro.get_param_store()) == ["mine"]
+    pyro.clear_param_store()
 
 
 class Counting(nn.Module):
@@ -129,16 +97,17 @@ class Counting(nn.Module):
 def test_the_first_step_updates_the_statistics_of_batch_norm_once(few: Rows) -> None:
     model = GCM(3, 2, prior=Counting(), z_dim=2)
     result = fit(model, *few, **STEPS)
-    assert result.engine == "plain"
     steps = int(result.history["step"].iloc[-1])
     assert int(model.z_prior.norm.num_batches_tracked) == steps
 
 
-def test_unknown_engines_and_particles_are_refused(few: Rows) -> None:
-    with pytest.raises(ValueError, match=r"engine must be one of .*got 'fast'"):
-        fit(GCM(3, 2), *few, settings=FitSettings(engine="fast"))
+def test_unknown_particles_are_refused(few: Rows) -> None:
     with pytest.raises(ValueError, match=r"particles must be one of .*got 'sobol'"):
         fit(GCM(3, 2), *few, settings=FitSettings(particles="sobol"))
+    with pytest.raises(
+        ValueError, match="particles must be 'random' where elbo is an ELBO of Pyro"
+    ):
+        fit(GCM(3, 2), *few, **STEPS, elbo=Trace_ELBO(4), settings=QMC)
 
 
 def test_quasi_random_draws_are_standard_normal_and_fill_the_space() -> None:
@@ -190,16 +159,6 @@ def test_float32_draws_by_quantiles_are_finite_in_the_tails() -> None:
     assert noise.draw(q, (2, 3)).isfinite().all()
 
 
-@pytest.mark.parametrize(
-    "bound", [ImportanceWeightedELBO(4), Trace_ELBO(4, max_plate_nesting=1), Trace_ELBO(4)]
-)
-def test_one_set_of_points_needs_a_bound_that_draws_all_particles_at_once(
-    bound: Any, few: Rows
-) -> None:
-    with pytest.raises(ValueError, match="elbo must have max_plate_nesting=1"):
-        fit(GCM(3, 2), *few, **STEPS, elbo=bound, settings=QMC)
-
-
 class Fixed(nn.Module):
     """A guide that has nothing to learn."""
 
@@ -208,33 +167,7 @@ class Fixed(nn.Module):
 
 
 def test_dreg_of_a_guide_without_parameters(few: Rows) -> None:
-    result = fit(GCM(3, 2, guide=Fixed(), z_dim=2), *few, **STEPS, elbo="dreg")
-    assert result.engine == "plain", result.engine_reason
-
-
-@pytest.mark.parametrize("engine", ["auto", "pyro"])
-@pytest.mark.parametrize(
-    "make", [ImportanceWeightedELBO, functools.partial(RenyiELBO, 0.5), Trace_ELBO]
-)
-def test_points_and_weights_give_the_same_loss_whatever_nesting_a_bound_allows(
-    make: Any, engine: str, few: Rows
-) -> None:
-    losses = []
-    for nesting in (1, 2, 4):
-        bound = make(num_particles=4, max_plate_nesting=nesting, vectorize_particles=True)
-        for weight in (None, torch.ones(32), torch.linspace(0.5, 2.0, 32)):
-            options: Any = {
-                **STEPS,
-                "epochs": 1,
-                "settings": replace(QMC, engine=engine),
-                "elbo": bound,
-            }
-            result = fit(GCM(3, 2), *few, sample_weight=weight, **options)
-            losses.append(result.history["loss"].to_numpy())
-    for plain, equal, weighted in zip(*[iter(losses)] * 3, strict=True):
-        np.testing.assert_allclose(plain, losses[0], rtol=1e-5)
-        np.testing.assert_allclose(equal, losses[0], rtol=1e-5)
-        np.testing.assert_allclose(weighted, losses[2], rtol=1e-5)
+    fit(GCM(3, 2, guide=Fixed(), z_dim=2), *few, **STEPS, elbo="dreg")
 
 
 def test_rows_get_the_values_of_their_groups_in_every_reading() -> None:

@@ -9,12 +9,10 @@ import pytest
 import torch
 from pyro.infer import Trace_ELBO
 from torch import Tensor
-from training_cases import CASES, QUICK, RENYI, Rows, case_of, loss_and_gradient
+from training_cases import CASES, QUICK, Rows, case_of, loss_and_gradient
 from training_runs import same, weights
 
 from pyro_gcm import GCM, FitSettings, fit, fit_members
-from pyro_gcm.inference.bounds import weighable, weighted_loss
-from pyro_gcm.inference.program_trainer import DrivenSites
 from pyro_gcm.inference.scored import Noise, Scored
 from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.prediction.base_samples import driven_draws
@@ -31,10 +29,9 @@ class OfRows(Noise):
         return driven_draws(q, self.base[: shape[0], self.rows, first : self.used], seed=0)
 
 
-@pytest.mark.parametrize("engine", ["plain", "pyro"])
 @pytest.mark.parametrize("case", [name for name in CASES if name != "mean field, no closed form"])
 @pytest.mark.usefixtures("float64")
-def test_weights_are_repetitions(case: str, engine: str) -> None:
+def test_weights_are_repetitions(case: str) -> None:
     model, data, training = case_of(case, 6)
     model.eval().learn_units(*data)
     count = torch.arange(6) % 3 + 1
@@ -45,13 +42,8 @@ def test_weights_are_repetitions(case: str, engine: str) -> None:
 
     def loss(rows: Tensor, row_weights: Tensor | None) -> Tensor:
         columns, noise = [column[rows] for column in data], OfRows(base, rows)
-        if engine == "plain":
-            losses = Scored(model, pair.plan, bound, noise).read(*columns).row_losses(1)
-            return losses.sum() if row_weights is None else (row_weights * losses).sum()
-        parts = pair.program, DrivenSites(noise, weighable(bound))(pair.guide)
-        if row_weights is not None:
-            return weighted_loss(weighable(bound), *parts, columns, row_weights)
-        return weighable(bound).differentiable_loss(*parts, *columns)
+        losses = Scored(model, pair.plan, bound, noise).read(*columns).row_losses(1)
+        return losses.sum() if row_weights is None else (row_weights * losses).sum()
 
     value, gradient = loss_and_gradient(model, loss(once, count.double()))
     wanted, of_repeated = loss_and_gradient(model, loss(often, None))
@@ -60,20 +52,6 @@ def test_weights_are_repetitions(case: str, engine: str) -> None:
     # ... which is not the gradient without weights
     unweighted = loss_and_gradient(model, loss(once, None))[1]
     assert (unweighted - gradient).norm() > 0.01 * gradient.norm()
-
-
-@pytest.mark.usefixtures("float64")
-def test_renyi_with_equal_factors_is_that_of_pyro() -> None:
-    losses, (model, data, _) = [], case_of("renyi")
-    pair = model.training_pair("conditional")
-    for factor in (None, torch.ones(48), torch.full((48,), 3.0)):
-        torch.manual_seed(0)
-        if factor is None:
-            losses.append(torch.as_tensor(RENYI.loss(pair.program, pair.guide, *data)))
-        else:
-            losses.append(weighted_loss(weighable(RENYI), *pair[:2], list(data), factor))
-    assert torch.allclose(losses[0], losses[1], rtol=1e-12)
-    assert torch.allclose(3.0 * losses[0], losses[2], rtol=1e-12)
 
 
 def test_rows_of_weight_0_are_left_out_and_equal_weights_change_nothing(toy: Rows) -> None:
@@ -195,8 +173,7 @@ def test_own_bounds_need_the_losses_of_rows(toy: Rows) -> None:
     with pytest.raises(ValueError, match=r"elbo=Own.*sample_weight.*row_losses"):
         fit(GCM(3, 2), *toy, sample_weight=weight, elbo=Own(**own), **QUICK)
     fit(GCM(3, 2), *toy, sample_weight=torch.ones(200), elbo=Own(**own), **QUICK)
-    result = fit(GCM(3, 2), *toy, sample_weight=weight, elbo=Rowwise(**own), **QUICK)
-    assert result.engine == "pyro"
+    fit(GCM(3, 2), *toy, sample_weight=weight, elbo=Rowwise(**own), **QUICK)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 import torch
 import zoo
 from pyro.infer import RenyiELBO
+from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
 from pyro_gcm import GCM, IGCM
-from pyro_gcm.inference import ImportanceWeightedELBO, PooledELBO
+from pyro_gcm.inference import ImportanceWeightedELBO
+from pyro_gcm.inference.scored import Noise
 from pyro_gcm.models import MemberGCM
 
 
@@ -48,7 +50,6 @@ CASES: dict[str, tuple[type[Any], dict[str, Any], dict[str, Any]]] = {
     "modes of costs": (zoo.Modes, {}, {}),
     "modes, one draw": (zoo.Modes, {"guide": "posterior"}, {"elbo": "enum"}),
     "members": (MemberGCM, MEMBERS, {"objective": "members"}),
-    "members, pooled": (MemberGCM, MEMBERS, {"objective": "members", "elbo": PooledELBO(0.3)}),
     "members, evidence": (MemberGCM, MEMBERS, {"objective": "conditional"}),
     "joint": (GCM, {"prior": "standard"}, {"objective": "joint"}),
     "joint, mean field": (GCM, {"prior": "standard"}, {"objective": "joint", "elbo": "mean_field"}),
@@ -78,3 +79,36 @@ def loss_and_gradient(model: Any, loss: Tensor) -> tuple[Tensor, Tensor]:
     """A loss, and its gradient in all parameters that it depends on."""
     found = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
     return loss.detach(), torch.cat([g.flatten() for g in found if g is not None])
+
+
+class OfSites(Noise):
+    """The same draws in both readings, whatever else they draw: of a seed for each site in turn."""
+
+    def __init__(self) -> None:
+        self.drawn = 0
+
+    def draw(self, q: Any, shape: tuple[int, ...]) -> Tensor:
+        self.drawn += 1
+        with torch.random.fork_rng():
+            torch.manual_seed(self.drawn)
+            return super().draw(q, shape)
+
+
+class DrivenSites(Messenger):
+    """Draws the sites of a guide from a noise, inside Pyro."""
+
+    def __init__(self, noise: Noise, bound: Any) -> None:
+        super().__init__()
+        self.noise, self.particles = noise, bound.num_particles
+        self.plates = bound.max_plate_nesting - (self.particles > 1)
+
+    def _pyro_sample(self, msg: Any) -> None:
+        q = msg["fn"]
+        if msg["value"] is not None or not getattr(q, "has_rsample", False):
+            return
+        if self.particles > 1 and len(q.batch_shape) > self.plates:  # it depends on other draws
+            msg["value"] = self.noise.draw(q, tuple(q.batch_shape))
+        else:
+            value = self.noise.draw(q, (self.particles, *q.batch_shape))
+            unused = (1,) * (self.plates - len(q.batch_shape))
+            msg["value"] = value.unflatten(0, (-1, *unused)) if self.particles > 1 else value[0]

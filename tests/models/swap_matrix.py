@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from pyro.infer import RenyiELBO
 
 from pyro_gcm import GCM, IGCM
-from pyro_gcm.inference import ImportanceWeightedELBO, PooledELBO
+from pyro_gcm.inference import ImportanceWeightedELBO
 from pyro_gcm.inference.training_pair import ELBOS
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.models.build import GUIDES, PRIORS
@@ -30,7 +30,6 @@ OBJECTS: dict[str, Callable[[int], Any]] = {
     "RenyiELBO": lambda n: RenyiELBO(
         alpha=0.5, num_particles=n, max_plate_nesting=1, vectorize_particles=True
     ),
-    "PooledELBO": lambda n: PooledELBO(0.5),
 }
 BOUNDS = (*ELBOS, *OBJECTS)
 LEFT_OUT = "left out"
@@ -189,15 +188,9 @@ BY_FIT = {
     "N": Reason(
         'The bound cannot differentiate through draws of a finite z; "enum" sums it out.',
         r"elbo=.* cannot differentiate through draws of a categorical z: use 'enum'",
-        lambda c: c.bound not in ("enum", "PooledELBO") and c.is_finite,
+        lambda c: c.bound != "enum" and c.is_finite,
     ),
     "O": Reason(
-        'PooledELBO lies between objective "members" and the exact log-likelihood, and needs the '
-        "former.",
-        r"elbo=PooledELBO\(\.\.\.\) lies between .*, and needs objective='members'",
-        lambda c: c.bound == "PooledELBO" and c.objective != "members",
-    ),
-    "P": Reason(
         'Bound "dreg" needs a learned guide: draws from the program itself would only add noise.',
         r"elbo='dreg' needs a guide of its own for (z|k|z, k): where the guide is the program's",
         lambda c: c.bound == "dreg" and c.part("guide") == "prior",

@@ -31,8 +31,8 @@ combination.
 LEGEND = """
 A letter is the reason for a refusal. Column "model" is the constructor; a row that it refuses has
 no other cells. Rows with the same cells share a line. What differs for one response (or k_dim) is
-in brackets. `ImportanceWeightedELBO`, `RenyiELBO` (alpha=0.5) and `PooledELBO` (pooling=0.5) are
-objects; the other columns are names.
+in brackets. `ImportanceWeightedELBO` and `RenyiELBO` (alpha=0.5) are objects; the other columns
+are names.
 
 | | Reason |
 |---|---|

@@ -45,8 +45,7 @@ def test_distributions_are_proper_for_every_map(own: bool, kind: type, revenue_m
         of, options, shape = MemberGCM, {"members": 3}, (3, 3, 3)
     model = of(3, 2, response=kind(axis=Own(shape) if own else None), **options)
     x, r, y = rows("survival" if kind is Survival else "distribution", 200)
-    result = fit(model, x, r, y, epochs=3, progress=False)
-    assert result.engine == "plain", result.engine_reason
+    fit(model, x, r, y, epochs=3, progress=False)
     model.double()
     if kind is Survival:
         ends = model.predictive(x, r).survival([0.0, 1e-300, 1e300])

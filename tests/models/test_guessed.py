@@ -63,8 +63,7 @@ def test_curves_run_between_the_guess_and_the_lapse_rate(guess: str, tmp_path: P
     model, (x, r) = model_of(guess=guess), rows(300)
     y = (torch.rand(300, generator=torch.Generator().manual_seed(3)) < 0.2).double()
     y = torch.where(r[:, 0] > 0.0, 1.0, y)
-    result = fit(model, x, r, y, epochs=3, progress=False)
-    assert result.engine == "plain", result.engine_reason
+    fit(model, x, r, y, epochs=3, progress=False)
     ends = model.surface(x, torch.tensor([[-1e4], [0.0], [1e4]]))
     g = torch.sigmoid(model.response.logits(model.x_standardizer(x)))
     top = g + (1.0 - g) * torch.sigmoid(-model.infinite_net(model.x_standardizer(x)))

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.diagnostics import simulation_based_calibration
-from pyro_gcm.inference import PooledELBO, conditional, uncollapse
+from pyro_gcm.inference import conditional, uncollapse
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 from pyro_gcm.responses import Continuous
@@ -83,8 +83,8 @@ def of_outcome(p: Tensor, y: Tensor) -> Tensor:
     return torch.where(y > 0.5, p, 1.0 - p)
 
 
-def elbo(model: GCM, guide: Any, bound: Any = None) -> float:
-    bound = bound or TraceEnum_ELBO(max_plate_nesting=1)
+def elbo(model: GCM, guide: Any) -> float:
+    bound = TraceEnum_ELBO(max_plate_nesting=1)
     with zoo.default_dtype(torch.float64):  # of which Pyro's enumeration makes its weights
         return -bound.loss(conditional(model.model), guide, *rows())
 
@@ -96,10 +96,6 @@ def test_elbo_is_the_mean_of_the_members_log_likelihoods() -> None:
     assert elbo(model, guide) == pytest.approx(log_p.mean(0).sum().item(), abs=1e-6)
     exact = (log_p.logsumexp(0) - torch.log(torch.tensor(float(K)))).sum().item()
     assert elbo(model, model.guide) == pytest.approx(exact, abs=1e-6)
-    for share in (0.0, 0.3, 1.0):
-        between = elbo(model, guide, PooledELBO(share))
-        wanted = (1.0 - share) * log_p.mean(0).sum().item() + share * exact
-        assert between == pytest.approx(wanted, abs=1e-6)
     torch.testing.assert_close(model.log_prob(*rows()).sum().item(), exact, atol=1e-6, rtol=0.0)
 
 
@@ -196,8 +192,7 @@ def test_weights_of_members_may_be_learned_under_the_exact_likelihood_alone() ->
         model = untrained(weights=weights)
         assert model.default_objective == "conditional"
         before = model.predict(*rows()[:2])
-        result = fit(model, *rows(), epochs=3, progress=False)
-        assert result.engine == "plain", result.engine_reason
+        fit(model, *rows(), epochs=3, progress=False)
         assert not torch.equal(model.predict(*rows()[:2]), before)
         with pytest.raises(ValueError, match="collapses onto one member"):
             fit(model, *rows(), objective="members", progress=False)
@@ -215,10 +210,9 @@ def test_program_has_the_sites_of_the_figure() -> None:
     assert draws["c"].shape[-3:] == (ROWS, 3, 3)
 
 
-def test_dropout_is_shared_by_pooled_terms_and_not_simulated() -> None:
+def test_dropout_is_not_simulated() -> None:
     model = MemberGCM(3, 2, members=MemberEncoder(3, K, 8, dropout=0.5)).double()
-    result = fit(model, *rows(), elbo=PooledELBO(0.3), epochs=1, progress=False)
-    assert result.engine == "plain", result.engine_reason
+    fit(model, *rows(), epochs=1, progress=False)
     x, r, _ = rows()
     draws = [model.train(mode).simulate(x=x, r=r, seed=1) for mode in (True, False)]
     for name in ("e", "c"):
@@ -249,7 +243,6 @@ def test_parts_of_the_user_take_the_place_of_ours() -> None:
         (lambda: MemberGCM(3, 2, response=Continuous(3)), "response must take 40"),
         (lambda: MemberGCM(3, 2, p0=nn.Linear(3, 3)), "p0 must take 40"),
         (lambda: MemberGCM(3, 2, members=MemberEncoder(4)), "x_dim=3"),
-        (lambda: PooledELBO(1.5), "pooling"),
         (lambda: MemberEncoder(3, dropout=1.0), "dropout"),
         (lambda: MemberEncoder(3, hidden=()), "hidden"),
         (lambda: MemberEncoder(3, scaling="both"), "scaling"),

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, hessian, vmap
 
 from pyro_gcm import GCM, IGCM, load, save
-from pyro_gcm.inference import ImportanceWeightedELBO, PooledELBO, collapse, conditional, uncollapse
+from pyro_gcm.inference import ImportanceWeightedELBO, collapse, conditional, uncollapse
 from pyro_gcm.models import MemberGCM
 
 TWELVE = zoo.rows(count=12)
@@ -103,7 +103,6 @@ ELBOS: dict[str, Any] = {
     "JitTraceEnum": infer.JitTraceEnum_ELBO,
     "JitTraceMeanField": infer.JitTraceMeanField_ELBO,
     "importance-weighted": ImportanceWeightedELBO,
-    "pooled": lambda num_particles=1, **options: PooledELBO(1.0, **options),
     "wake-sleep": lambda num_particles=2, **options: infer.ReweightedWakeSleep(
         num_particles=2, vectorize_particles=False, max_plate_nesting=1
     ),
@@ -120,7 +119,7 @@ PARTICLES: dict[str, dict[str, Any]] = {
         "max_plate_nesting": 1,
     },
 }
-SUMS_OUT = ("TraceEnum", "JitTraceEnum", "pooled")
+SUMS_OUT = ("TraceEnum", "JitTraceEnum")
 
 
 @pytest.mark.long(keep=28)

@@ -58,8 +58,7 @@ def model_of(prior: str) -> GCM:
 @priors
 def test_the_likelihood_is_the_product_given_z_and_steps_are_those_of_pyro(prior: str) -> None:
     model, (x, r, y) = model_of(prior), rows(200, 1)
-    result = fit(model, x, r, y, epochs=2, batch_size=100, num_particles=4, progress=False)
-    assert result.engine == "plain", result.engine_reason
+    fit(model, x, r, y, epochs=2, batch_size=100, num_particles=4, progress=False)
     if prior == "members":
         every = torch.eye(3).double()[:, None].expand(-1, 200, -1)
         whole = model.log_likelihood(x, r, y, sites={"z": every})

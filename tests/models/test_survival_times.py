@@ -54,8 +54,7 @@ def test_late_entrants_are_given_that_they_entered() -> None:
         entered = SurvivalTimes(0.5 * lower + 1e-300, torch.full((60,), math.inf).double())
         want = model.log_prob(x, r, y) - model.log_prob(x, r, entered)
         torch.testing.assert_close(model.log_prob(x, r, late), want, rtol=1e-9, atol=1e-9)
-        result = fit(model, x, r, late, epochs=1, progress=False)
-        assert result.engine == "plain", result.engine_reason
+        fit(model, x, r, late, epochs=1, progress=False)
     with pytest.raises(ValueError, match="entries above 0"):
         fit(model_of("survival, guided"), x, r, late)
 

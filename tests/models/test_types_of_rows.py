@@ -57,8 +57,7 @@ def test_the_same_numbers_of_other_types_train_the_same_model(case: str) -> None
     for types in MIXED:
         model = zoo.make(family, SINGLE, **options)
         columns = [column.to(dtype) for column, dtype in zip((x, r, y), types, strict=True)]
-        result = zoo.quickly(model, zoo.Rows(*columns), epochs=1, objective=objective)
-        assert result.engine == "plain", result.engine_reason
+        zoo.quickly(model, zoo.Rows(*columns), epochs=1, objective=objective)
         found.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
     assert all(torch.equal(weights, found[0]) for weights in found)
 

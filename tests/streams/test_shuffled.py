@@ -1,4 +1,4 @@
-"""Shuffled batches: each training row once an epoch, and the same after an interruption."""
+"""Shuffled batches: each training row once an epoch, and the same whenever it is read."""
 
 from __future__ import annotations
 
@@ -73,39 +73,11 @@ def test_orders_differ_by_epoch_and_seed_and_by_nothing_else(layout: Layout) -> 
     assert other != rows_of(list(shuffled(source, seed=3, share=0.0, **options).epoch(0)))
 
 
-@pytest.mark.long(keep=2)
-@pytest.mark.parametrize("share", [0.0, 0.2])
-def test_an_epoch_goes_on_at_each_batch_as_if_it_never_ended(layout: Layout, share: float) -> None:
-    source, options = layout
-    stream = shuffled(source, share=share, **options)
-    whole = list(stream.epoch(2))
-    for first in range(stream.steps + 1):
-        rest = list(stream.epoch(2, first))
-        assert len(rest) == len(whole) - first
-        for batch, expected in zip(rest, whole[first:], strict=True):
-            assert all(map(torch.equal, batch, expected))
-
-
-def test_batches_of_an_iterable_are_shuffled_and_go_on() -> None:
+def test_batches_of_an_iterable_are_shuffled() -> None:
     source = open_source(in_batches(table(), 64))
-    stream = shuffled(source)
-    whole = list(stream.epoch(1))
+    whole = list(shuffled(source).epoch(1))
     assert rows_of(whole) != sorted(rows_of(whole))
     assert sorted(rows_of(whole)) == surveyed(source, sample_rows=1000).sample["y"].tolist()
-    for first in range(stream.steps):
-        assert rows_of(list(stream.epoch(1, first))) == rows_of(whole[first:])
-
-
-def test_shards_before_the_first_batch_are_not_read(tmp_path: Path) -> None:
-    source = opened(files(tmp_path / "data", table(), [1000], 50))
-    read, reads = source.read, []
-    stream = shuffled(source, batch_size=20, buffer_rows=100)
-    source.read = lambda shard: reads.append(shard) or read(shard)  # type: ignore[assignment,func-returns-value,method-assign]
-    list(stream.epoch(0, stream.steps // 2))
-    assert len(reads) <= 13
-    reads.clear()
-    assert list(stream.epoch(0, stream.steps)) == []
-    assert len(reads) <= 3  # of the last window
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2])

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from training_runs import same, weights
 
 from pyro_gcm import GCM, baselines, fit
-from pyro_gcm.training import Diverged, gathered
+from pyro_gcm.training import Diverged
 from pyro_gcm.training.checkpoint import Checkpoint
 from pyro_gcm.training.finite_steps import FiniteSteps, NotFinite
 
@@ -93,46 +93,6 @@ def test_weights_are_looked_at_before_an_epoch_counts(step: int, tmp_path: Path)
     state = Checkpoint(path).read()
     assert state is not None
     assert len(state["rows"]) == (step - 1) // 4
-
-
-@pytest.mark.parametrize("schedule", ["cosine", "flat", None, "one cycle"])
-def test_a_run_that_diverged_goes_on_at_a_lower_rate(schedule: Any, tmp_path: Path) -> None:
-    if schedule == "one cycle":
-        schedule = lambda optimizer, steps: torch.optim.lr_scheduler.OneCycleLR(  # noqa: E731
-            optimizer, 10.0 * optimizer.param_groups[0]["lr"], steps
-        )
-    model, path = GCM(3, 2, hidden=4), tmp_path / "run"
-    options = {**OPTIONS, "num_particles": 2, "schedule": schedule, "checkpoint": path}
-    options["optimizer"] = torch.optim.SGD
-
-    def spoil(done: int) -> None:
-        if done == 6:
-            next(iter(model.cost_net.parameters())).data[0] = math.nan
-
-    with pytest.raises(Diverged, match=r"with a lower learning_rate, training goes on from .*run"):
-        fit(model, X, R, Y, **gathered({**options, "learning_rate": 0.5, "callback": spoil}))
-    with pytest.raises(ValueError, match=r"learning_rate is 0.5 there, 0.6 here"):
-        fit(model, X, R, Y, **gathered({**options, "learning_rate": 0.6}))
-    again = GCM(3, 2, hidden=4)
-    result = fit(again, X, R, Y, **gathered({**options, "learning_rate": 0.25}))
-    assert all(value.isfinite().all() for value in weights(again).values())
-    # The rates are those of a run at the lower rate from where it went on.
-    whole = fit(GCM(3, 2, hidden=4), X, R, Y, **gathered({**options, "learning_rate": 0.25}))
-    rates = result.history["learning_rate"].tolist()
-    assert rates[1:] == pytest.approx(whole.history["learning_rate"].tolist()[1:])
-    assert rates[0] == pytest.approx(2.0 * whole.history["learning_rate"][0])
-    assert not path.exists()
-
-
-def test_an_epoch_that_failed_starts_again_with_a_lower_rate(tmp_path: Path) -> None:
-    options = {**OPTIONS, "num_particles": 2, "clip_norm": None, "schedule": None}
-    saved = {"checkpoint": tmp_path / "run", "checkpoint_every": 1e-9}  # every step is written
-    with pytest.raises(Diverged, match=r"batch [23] of 4 in epoch 1"):
-        fit(GCM(3, 2, hidden=4), X, R, Y, **gathered({**options, **saved, "learning_rate": 1e38}))
-    again, unbroken = GCM(3, 2, hidden=4), GCM(3, 2, hidden=4)
-    fit(again, X, R, Y, **gathered({**options, **saved}), learning_rate=0.01)
-    fit(unbroken, X, R, Y, **gathered(options), learning_rate=0.01)
-    assert same(weights(again), weights(unbroken))
 
 
 def test_validation_without_a_finite_loss_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from pyro_gcm import GCM, IGCM, FitResult, fit
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.distributions import shifted
 from pyro_gcm.models import MemberGCM
-from pyro_gcm.nets import Conditional
+from pyro_gcm.nets import Conditional, PosteriorGuide
 from pyro_gcm.responses import Continuous, Ordinal, Survival, WholeDistribution
 from pyro_gcm.training import gathered
 
@@ -76,9 +76,9 @@ class Modes(GCM):
         return sample("y", lambda: self.y_dist(c, x, r), obs=y)
 
 
-def laplace_kernel() -> Conditional:
-    """p(k | x), not normal."""
-    return Conditional(dist.Laplace, X_DIM, (R_DIM,), 4)
+def posterior_of_kernel() -> PosteriorGuide:
+    """q(k | x, r, y)."""
+    return PosteriorGuide(Conditional(dist.Normal, X_DIM + R_DIM + 1, (R_DIM,), 4))
 
 
 def _kind(response: str = "binary", family: type = GCM, **options: Any) -> Kind:
@@ -90,7 +90,6 @@ def _kind(response: str = "binary", family: type = GCM, **options: Any) -> Kind:
 
 _igcm = functools.partial(_kind, family=IGCM)
 _JOINT: dict[str, Any] = {"prior": "standard", "fit": {"objective": "joint"}}
-_REVENUES = {"objective": "response_revenue"}
 _MEMBERS: dict[str, Any] = {"members": 3}
 _AXES = {
     "survival": lambda: Survival(knots=3),
@@ -146,11 +145,8 @@ KINDS: dict[str, Kind] = {
     "implicit, one kernel": _igcm(k_dim=1, p0="constant"),
     "implicit, continuous": _igcm("continuous", alternatives=2),
     "implicit, paper": _igcm(kernel_guide="amortised", fit={"objective": "paper"}),
-    "implicit, categorical": _igcm(prior="categorical", kernel_prior="conditional", fit=_REVENUES),
+    "implicit, categorical": _igcm(prior="categorical", kernel_prior="conditional"),
     "implicit, joint": _igcm(**_JOINT),
-    "implicit, laplace kernel": _igcm(
-        kernel_prior=laplace_kernel, kernel_guide="amortised", fit=_REVENUES
-    ),
     **AXIS_KINDS,
 }
 

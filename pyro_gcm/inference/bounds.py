@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.distributions import kl_divergence
 
 from pyro_gcm.distributions.order_event import OrderEvent, integrates_over
-from pyro_gcm.distributions.revenue_posterior import is_independent_normal
 from pyro_gcm.inference.dreg import sample_sites
 from pyro_gcm.inference.elbo import RowELBO, importance_weighted
 from pyro_gcm.inference.reading import Program
@@ -88,11 +87,6 @@ def over_kernel(p_y: Any, k: Tensor, q_k: Any) -> Any:
 
 def _kl(q: Any, p: Any) -> Tensor:
     """KL[q || p] for normal p with independent coordinates and normal q of any covariance."""
-    if not is_independent_normal(p):
-        raise ValueError(
-            "objective='paper' has KL[q(k|x, r) || p(k)] for a normal kernel_prior with "
-            "independent coordinates alone"
-        )
     if isinstance(q, torch.distributions.MultivariateNormal):
         scale = p.base_dist.scale
         p = torch.distributions.MultivariateNormal(p.base_dist.loc, scale_tril=scale.diag_embed())

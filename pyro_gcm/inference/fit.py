@@ -93,8 +93,8 @@ def fit(
         ratios, divide them by their mean.
     :param objective: "conditional", log p(y | x, r), the default; "members", the mean over the
         members of log p(y | z, x, r), the default where z is a member; "joint", log p(x, r, y),
-        needs prior "standard"; for `IGCM` also "response_revenue", log p(y, r | x), and "paper",
-        its loss.
+        needs prior "standard"; for `IGCM` also "paper", its
+        loss in the paper.
     :param elbo: "iwae", "dreg", "elbo", "mean_field", "renyi", "enum" or an ELBO object of Pyro,
         whose own loss is then minimised; by default the one that suits: "enum" for a categorical
         prior, "elbo" for quantiles, else "iwae".
@@ -192,7 +192,7 @@ def fit(
             "elbo='dreg' needs guide sites that are independent given the data, and draws of "
             "missing values depend on the others: use 'iwae'"
         )
-    literal = not model.reads_x and objective in ("conditional", "response_revenue")
+    literal = not model.reads_x and objective == "conditional"
     if literal and also.temperature == 1.0:
         warn_user(
             f"prior='standard' under objective={objective!r} is the paper's literal loss: its "

@@ -46,9 +46,9 @@ class IGCM(Kernel):
     be increasing in r. The sites x, r and y are in the units of the data, k and c have no units.
 
     Objectives of `fit`: "conditional", log p(y | x, r), with k drawn from its exact Gaussian
-    p(k | x, r); "response_revenue", log p(y, r | x); "joint", log p(x, r, y), with prior
-    "standard"; and "paper", the loss of section 3.4, which is no bound on any of them. `predict`
-    averages over the exact p(k | x, r), and after "paper" over the guide q(k | x, r), as there.
+    p(k | x, r); "joint", log p(x, r, y), with prior "standard"; and "paper", the loss of section
+    3.4, which is no bound on either of them. `predict` averages over the exact p(k | x, r), and
+    after "paper" over the guide q(k | x, r), as there.
 
     :param x_dim: number of covariates.
     :param r_dim: number of revenues m.
@@ -57,10 +57,9 @@ class IGCM(Kernel):
     :param prior, guide, z_dim, hidden, alternatives, costs, cost_family, p0: as for `GCM`; one cost
         for each coordinate of k by default.
     :param kernel_prior: "standard" is N(0, I), "conditional" learns p(k|x); or a module that takes
-        standardised x to a distribution of k.
-    :param kernel_guide: "exact" draws k from p(k | x, r), which is Gaussian where p(k) is;
-        "amortised" is q(k|x, r), "posterior" q(k|x, r, y), both also with the ending "_full"; or a
-        module that takes (x, r, y). Objective "paper" needs a q(k|x, r).
+        standardised x to a normal distribution of k with independent coordinates.
+    :param kernel_guide: "exact" draws k from the Gaussian p(k | x, r); "amortised" is q(k|x, r),
+        which objective "paper" needs; or a module that takes (x, r, y).
     :param kernel_map: what the costs are compared with, an increasing function of k: "identity" for
         one alternative with a cost for each coordinate (default there), "positive_linear", or as
         `revenue_map` of `GCM`.
@@ -74,7 +73,6 @@ class IGCM(Kernel):
 
     objective_records = {
         "conditional": _objective("conditional"),
-        "response_revenue": _objective("response_revenue", ("x",)),
         "joint": _objective("joint", (), untrained=()),
         "paper": _objective("paper", ("x",)),
     }
@@ -141,7 +139,7 @@ class IGCM(Kernel):
     def make_plan(self, objective: str) -> Plan:
         """With x and r as inputs, k is drawn from its exact p(k|x, r), or integrated out."""
         plan = super().make_plan(objective)
-        if self.exact_kernel and self.overrides("story"):
+        if self.overrides("story"):
             self._check_kernel_lines()
         if objective != "conditional":
             return plan
@@ -149,26 +147,18 @@ class IGCM(Kernel):
         return replace(plan, exact={"k": self._k_exact}, left=left)
 
     def make_prediction_plan(self) -> Plan:
-        """k from p(k|x, r), exact where it is known; after objective "paper" from q(k|x, r)."""
+        """k from the exact p(k|x, r); after objective "paper" from q(k|x, r)."""
         plan, joint = super().make_plan(self.objective), self.objective == "joint"
         proposals: Any = {}
         if not (self.reads_x or self.z_guide is None):
             proposals["z"] = lambda read: self.z_guide_dist(read.x, None, None)
         plan = replace(plan, proposals=proposals, unweighted=() if joint else ("z",))
-        if self.objective != "paper" and not self.exact_kernel:
-            proposals["k"] = self._k_proposed
-            return replace(plan, given=plan.given[:1])
         p_k = self._k_proposed if self.objective == "paper" else self._k_exact
         left = ("c", "k") if not joint and self._integrates(p_k) else ("c",)
         return replace(plan, given=("r",) if joint else ("x", "r"), exact={"k": p_k}, left=left)
 
     def check_objective(self, objective: str) -> None:
         """Refuse objectives that do not apply to these priors and guides."""
-        if objective == "conditional" and not self.exact_kernel:
-            raise ValueError(
-                "objective='conditional' draws k from p(k|x, r), which is known for a normal "
-                "kernel_prior with independent coordinates: use 'response_revenue'"
-            )
         super().check_objective(objective)
         if objective == "joint" and not isinstance(self.k_prior, StandardNormal):
             raise ValueError(

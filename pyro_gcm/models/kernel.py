@@ -22,12 +22,12 @@ from pyro_gcm.inference.reading import OfReader, Plan, Reader, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.models.predictions import prediction
-from pyro_gcm.nets import PositiveLinear, PosteriorGuide, RevenueGuide, StandardNormal
+from pyro_gcm.nets import PositiveLinear, RevenueGuide, StandardNormal
 from pyro_gcm.nets.conditional import Conditional
 from pyro_gcm.nets.parts import check_guide, one_row
 from pyro_gcm.prediction.predicted import Dry
 
-KERNEL_GUIDES = ("exact", "amortised", "amortised_full", "posterior", "posterior_full")
+KERNEL_GUIDES = ("exact", "amortised")
 
 
 class Kernel(Posteriors):
@@ -42,22 +42,17 @@ class Kernel(Posteriors):
         self.k_prior = build.prior_part("kernel_prior", prior, *sizes, hidden, ["conditional"])
         self.k_guide = kernel_guide_part(guide, self.x_dim, self.r_dim, self.k_dim, hidden)
         p_k = one_row(self.k_prior, self.x_dim)
-        told_anew = self.overrides("k_dist", "r_dist", "standard_r_dist")
-        #: Whether p(k|x, r) is known.
-        self.exact_kernel = is_independent_normal(p_k) and (
-            not told_anew or bool(self.overrides("k_posterior"))
-        )
         self.k_guide_reads_outcome = build.reads_outcome(self.k_guide, self.x_dim, self.r_dim)
-        if self.k_guide is None and not self.exact_kernel:
+        if not is_independent_normal(p_k):
             raise ValueError(
-                "kernel_guide='exact' needs a normal kernel_prior with independent coordinates, "
-                f"got {type(coordinates(p_k)).__name__}, and k_dist and r_dist of IGCM "
-                "itself, or a k_posterior that goes with yours: pass kernel_guide='amortised'"
+                "kernel_prior must be normal with independent coordinates, so that p(k|x, r) is "
+                f"known, got {type(coordinates(p_k)).__name__}"
             )
-        if not self.exact_kernel and self.k_guide_reads_outcome:
+        changed = self.overrides("k_dist", "r_dist", "standard_r_dist")
+        if changed and not self.overrides("k_posterior"):
             raise ValueError(
-                "kernel_guide reads y, and with a kernel_prior that is not normal a prediction "
-                "draws k from the guide: there it must be q(k|x, r), such as 'amortised'"
+                f"{type(self).__name__} overrides {changed[0]}, and so needs a k_posterior that "
+                "goes with it"
             )
         self.loading = PositiveLinear(self.k_dim, (self.r_dim,))
         noise = dist.Normal, self.x_dim, (self.r_dim,), hidden
@@ -161,8 +156,7 @@ class Kernel(Posteriors):
         :param r: [B, r_dim].
         """
         rows, plan = self.rows(x, r), self.prediction_plan
-        of_k = plan.exact.get("k") or plan.proposals["k"]
-        return of_k(Reader(self, plan, rows.x, rows.r))
+        return plan.exact["k"](Reader(self, plan, rows.x, rows.r))
 
 
 def kernel_guide_part(
@@ -175,7 +169,4 @@ def kernel_guide_part(
     build.named("kernel_guide", guide, KERNEL_GUIDES, "(x, r, y)")
     if guide == "exact":
         return None
-    network = build.network(guide)
-    if guide.startswith("posterior"):
-        return PosteriorGuide(network(x_dim + r_dim + 1, k_dim, hidden=hidden))
-    return RevenueGuide(network(x_dim + r_dim, k_dim, hidden=hidden))
+    return RevenueGuide(Conditional(dist.Normal, x_dim + r_dim, (k_dim,), hidden))

@@ -228,9 +228,6 @@ METHODS: dict[str, Method] = {
     "Members, default": Method(DefaultMembers, ("members",), grid={}, estimator=True),
     "GCM, 3 alternatives": _gcm_method(("implicit",), fixed={"form": "alternatives"}),
     "IGCM, 3 alternatives": _igcm_method(("implicit",), fixed={"alternatives": 3}),
-    "IGCM, response and revenue": _igcm_method(
-        ("implicit",), fixed={"objective": "response_revenue"}
-    ),
     "IGCM, paper": _igcm_method(("implicit",), fixed=_PAPER_LOSS),
     "monotone boosting": _untuned(("implicit",)),
     "Boosting": _untuned(("checks",)),

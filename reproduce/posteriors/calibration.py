@@ -28,7 +28,7 @@ from pyro_gcm.diagnostics import (
 )
 from pyro_gcm.responses import Ordinal
 from pyro_gcm.training import FitSettings
-from reproduce.posteriors.models import let_y_tell
+from reproduce.posteriors.models import kernel_guide, let_y_tell
 from reproduce.rendering.markdown import markdown
 from reproduce.runs import Fit, Scores
 from reproduce.study import Study
@@ -53,8 +53,8 @@ def model_of(name: str, guide: str = "prior") -> Any:
     options: dict[str, Any] = {"z_dim": 2, "hidden": 8, "seed": 6, "guide": guide}
     if name == "levels":
         options["response"] = Ordinal(levels=4)
-    if name == "IGCM" and guide != "prior" and not guide.endswith("_flow"):
-        options["kernel_guide"] = guide
+    if name == "IGCM":
+        options |= kernel_guide(guide, (3, 2, 2), hidden=8)
     model: Any = (IGCM if name == "IGCM" else GCM)(3, 2, **options).double()
     # Parts that are made after a guide have other random numbers: all take those without one.
     plain = model if guide == "prior" else model_of(name)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.models import MemberGCM
+from pyro_gcm.nets import Conditional, ConditionalMultivariateNormal, PosteriorGuide, RevenueGuide
 from pyro_gcm.responses import Ordinal, Survival
 from reproduce.posteriors.joints import Problem
 from reproduce.posteriors.problems import PROBLEMS
@@ -150,10 +151,30 @@ def _members(p: Problem, options: dict[str, Any]) -> Any:
     return model
 
 
+def kernel_guide(name: str, sizes: tuple[int, int, int], hidden: int = 16) -> dict[str, Any]:
+    """The guide of k of an IGCM that goes with a guide of z, as an option; none for a flow.
+
+    :param name: of the guide of z.
+    :param sizes: numbers of columns of x, r and k.
+    """
+    kind, _, end = name.partition("_")
+    if name == "prior" or end == "flow":
+        return {}
+    x_dim, r_dim, k_dim = sizes
+    columns = x_dim + r_dim + (kind == "posterior")
+    network: Any
+    with torch.random.fork_rng():
+        torch.manual_seed(6)
+        if end == "full":
+            network = ConditionalMultivariateNormal(columns, k_dim, hidden=hidden)
+        else:
+            network = Conditional(dist.Normal, columns, (k_dim,), hidden)
+    wrapped = PosteriorGuide(network) if kind == "posterior" else RevenueGuide(network)
+    return {"kernel_guide": wrapped}
+
+
 def _kernel(p: Problem, options: dict[str, Any]) -> Any:
-    own = options.get("guide")
-    if own is not None and own != "prior" and not own.endswith("_flow"):
-        options |= {"kernel_guide": own}
+    options |= kernel_guide(options.get("guide", "prior"), (1, 1, 2))
     parts: Any = {"prior": Prior(p, "z_loc", "z_slope"), "cost_family": Costs(p)}
     noise = Noise(p, "dr_loc", "dr_scale")
     model = IGCM(1, 1, k_dim=2, z_dim=1, dr_net=noise, **parts, **options).double()

@@ -52,7 +52,7 @@ def computed(model: Any, data: Rows) -> dict[str, np.ndarray]:
     found |= predictions(model, data)
     found["log_likelihood"] = model.log_likelihood(*few, sites=draws)
     found["loss"] = torch.tensor(model.training_summary["loss"], dtype=torch.float64)
-    if model.objective in ("response_revenue", "joint"):
+    if model.objective == "joint":
         given = {"x": few.x} if model.reads_x else {"size": 4}
         found |= {f"simulated {k}": v for k, v in model.simulate(**given, seed=2).items()}
     del found["quality pareto_k"]

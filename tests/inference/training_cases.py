@@ -54,9 +54,8 @@ CASES: dict[str, tuple[type[Any], dict[str, Any], dict[str, Any]]] = {
     "joint": (GCM, {"prior": "standard"}, {"objective": "joint"}),
     "joint, mean field": (GCM, {"prior": "standard"}, {"objective": "joint", "elbo": "mean_field"}),
     "implicit": (IGCM, {}, {}),
-    "implicit, guide of k": (IGCM, {"kernel_guide": "posterior"}, {}),
+    "implicit, guide of k": (IGCM, {"kernel_guide": zoo.posterior_of_kernel}, {}),
     "implicit, one kernel": (IGCM, {"k_dim": 1}, {}),
-    "implicit, response and revenue": (IGCM, {}, {"objective": "response_revenue"}),
     "implicit, joint": (IGCM, {"prior": "standard"}, {"objective": "joint", "elbo": "elbo"}),
     "implicit, paper": (IGCM, {"kernel_guide": "amortised"}, {"objective": "paper"}),
     "implicit, paper, one kernel": (
@@ -64,7 +63,7 @@ CASES: dict[str, tuple[type[Any], dict[str, Any], dict[str, Any]]] = {
         {"kernel_guide": "amortised", "k_dim": 1, "guide": "amortised"},
         {"objective": "paper"},
     ),
-    "implicit, categorical": (IGCM, {"prior": "categorical"}, {"objective": "response_revenue"}),
+    "implicit, categorical": (IGCM, {"prior": "categorical"}, {}),
 }
 
 

@@ -82,7 +82,6 @@ CHANGES = {"site": _Site, "z_dist": _Prior, "c_dist": _Costs, "y_dist": _Outcome
 KINDS = (
     *("plain", "alternatives", "joint", "literal loss", "members", "posterior guide"),
     *("splines and logistic costs", "implicit", "implicit, one kernel", "implicit, joint"),
-    "implicit, laplace kernel",
 )
 #: Responses without a probability of y = 1.
 OTHERS = ("continuous", "survival", "ordinal", "distribution", "members, continuous")

@@ -26,7 +26,6 @@ kernels = pytest.mark.parametrize("kernel", KERNELS)
 #: What it takes to train a model for an objective.
 OBJECTIVES: dict[str, dict[str, Any]] = {
     "conditional": {},
-    "response_revenue": {},
     "paper": {"kernel_guide": "amortised"},
     "joint": {"prior": "standard"},
 }

@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 import linear_program
 import pyro
-import pyro.distributions as dist
 import pyro.poutine as poutine
 import torch
 import zoo
 from scipy import stats
-from torch import Tensor, nn
+from torch import Tensor
 
 from pyro_gcm import GCM, IGCM
 
@@ -27,13 +26,6 @@ class Case(NamedTuple):
     options: dict[str, Any]
     objective: str = "conditional"
     asked: dict[str, Any] = {}
-
-
-class WideKernel(nn.Module):
-    """q(k | x, r) that covers whatever k may be."""
-
-    def forward(self, x: Tensor, r: Tensor, y: Tensor | None = None) -> Any:
-        return dist.Laplace(torch.zeros_like(r), 2.0).to_event(1)
 
 
 _IMPORTANCE = {"method": "importance"}
@@ -62,9 +54,6 @@ CASES: dict[str, Case] = {
     "implicit, alternatives": Case(IGCM, {"alternatives": 2, "costs": 2}),
     "implicit, guided": Case(IGCM, {"guide": "posterior"}, asked=_IMPORTANCE),
     "implicit, continuous": Case(IGCM, {"response": "continuous"}),
-    "implicit, laplace kernel": Case(
-        IGCM, {"kernel_prior": zoo.laplace_kernel, "kernel_guide": WideKernel}
-    ),
     "implicit, joint": Case(IGCM, {"prior": "standard"}, "joint"),
 }
 

@@ -71,11 +71,11 @@ def test_program_shows_every_name_of_the_story(program: str, prior: str) -> None
 def test_draws_of_a_trained_program_are_in_the_units_of_the_data(
     kind: type, response: str, prior: str
 ) -> None:
-    if kind is IGCM:
-        model = trained("joint" if prior == "standard" else "response_revenue", response)
+    if kind is IGCM and prior == "standard":
+        model = trained("joint", response)
         distance, narrow, wide = 0.5, 1.0 / 1.7, 1.7
-    else:  # x and r come from networks that p(y | x, r) does not train: units, and no more
-        model = zoo.learned(GCM, response, prior=prior)
+    else:  # p(y | x, r) does not train p(x) and p(r | x): units, and no more
+        model = zoo.learned(kind, response, prior=prior)
         distance, narrow, wide = 2.0, 0.3, 8.0
     x, r, y = zoo.rows(response, 200, 3)
     given = {"x": x[torch.randint(200, (4000,))]} if model.reads_x else {"size": 4000}

@@ -6,23 +6,20 @@ import copy
 import math
 from typing import Any
 
+import pyro.distributions as dist
 import pytest
 import torch
-import zoo
 from igcm_toys import data
 
 from pyro_gcm import IGCM, fit
+from pyro_gcm.nets import Conditional
 from pyro_gcm.training import FitSettings
 
 NAN = math.nan
 BUILD: dict[str, tuple[dict[str, Any], str]] = {
-    "exact kernel guide": (
-        {"kernel_prior": zoo.laplace_kernel()},
-        "kernel_guide='exact' needs a normal kernel_prior .* got Laplace",
-    ),
-    "posterior kernel guide": (
-        {"kernel_prior": zoo.laplace_kernel(), "kernel_guide": "posterior"},
-        "kernel_guide reads y, and with a kernel_prior that is not normal",
+    "laplace kernel": (
+        {"kernel_prior": Conditional(dist.Laplace, 3, (2,), 4)},
+        "kernel_prior must be normal with independent coordinates, .* got Laplace",
     ),
     "guide as a function": ({"guide": lambda x, r, y: None}, "guide must .* module .*x, r, y"),
     "kernel map shape": (
@@ -40,11 +37,6 @@ def test_parts_that_do_not_fit_are_refused_by_name(case: str) -> None:
 
 
 PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "conditional, laplace": (
-        {"kernel_prior": zoo.laplace_kernel(), "kernel_guide": "amortised"},
-        {"objective": "conditional"},
-        "objective='conditional' .* normal kernel_prior",
-    ),
     "temperature": (
         {"kernel_guide": "amortised"},
         {"objective": "paper", "settings": FitSettings(temperature=0.5)},

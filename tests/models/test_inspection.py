@@ -33,7 +33,7 @@ def probability(model: Any, x: Tensor, r: Tensor, sites: dict[str, Tensor]) -> T
 
 
 BINARY = ("rejection", "infinite", "alternatives", "standard prior", "implicit, k integrated")
-IMPLICIT = ("implicit, k drawn", "implicit, alternatives", "implicit, laplace kernel")
+IMPLICIT = ("implicit, k drawn", "implicit, alternatives")
 
 
 @pytest.mark.parametrize("case", BINARY + IMPLICIT)
@@ -102,7 +102,7 @@ def test_surface_is_the_weighted_mean_of_its_draws(case: str) -> None:
     surface = model.surface(x, revenues, num_samples=32)
     torch.testing.assert_close(mean, surface, rtol=1e-9, atol=1e-9)
     joint = model.objective == "joint"
-    weighted = joint or case in ("categorical", "mixture", "implicit, laplace kernel")
+    weighted = joint or case in ("categorical", "mixture")
     assert (weights is not None) == weighted
     if not isinstance(model, IGCM):  # each of them rises, as the mean does
         assert (values.diff(dim=-1) >= 0).all()

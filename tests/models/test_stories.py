@@ -234,7 +234,7 @@ def test_a_story_with_another_kernel_needs_its_exact_posterior() -> None:
         def k_dist(self, x: Any) -> Any:
             return dist.Normal(torch.full((2,), 2.0).double(), 1.0).to_event(1)
 
-    with pytest.raises(ValueError, match="k_dist and r_dist of IGCM itself"):
+    with pytest.raises(ValueError, match="Other overrides k_dist, and so needs a k_posterior"):
         zoo.make(Other)
 
 

@@ -29,19 +29,17 @@ CASES: dict[str, tuple[type, dict[str, Any], str | None]] = {
 for response in (*RESPONSES, "guessed"):
     made: Any = Guessed if response == "guessed" else response
     CASES[f"{response}, of members"] = MemberGCM, {"response": made, "members": 3}, None
-for prior, kernel, objective in itertools.product(
-    PRIORS[1:], ("standard", "conditional"), ("conditional", "response_revenue")
-):
-    CASES[f"implicit {objective}, {prior}, {kernel} kernel"] = (
+for prior, kernel in itertools.product(PRIORS[1:], ("standard", "conditional")):
+    CASES[f"implicit, {prior}, {kernel} kernel"] = (
         IGCM,
         {"prior": prior, "kernel_prior": kernel},
-        objective,
+        None,
     )
 #: One of every response and of every prior; the others run with `--long all`.
 QUICK = (
     *("binary, conditional", "quantile, of members", "quantile, categorical", "ordinal, mixture"),
     *("survival, flow", "distribution, laplace", "continuous, standard", "guessed, of members"),
-    "implicit response_revenue, categorical, conditional kernel",
+    "implicit, categorical, conditional kernel",
 )
 
 

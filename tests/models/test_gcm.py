@@ -163,7 +163,7 @@ class Together(torch.nn.Module):
 def test_guide_of_the_user_gets_standardised_rows(kind: type) -> None:
     guide = Together(4 if kind is GCM else 2)
     option = {"guide" if kind is GCM else "kernel_guide": guide}
-    model, (x, r, y, _) = kind(3, 2, response="continuous", **option), zoo.rows("continuous")
+    model, (x, r, y) = kind(3, 2, response="continuous", **option), zoo.rows("continuous")
     model.learn_units(x, r, y)
     model.guide(x, r, y)
     for value in guide.seen.values():

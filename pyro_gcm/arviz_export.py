@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.options import a_model, checks, flag, seed_of
+from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.table import names_of
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive_int
@@ -30,7 +30,6 @@ _DIMENSIONS = {
 }
 
 
-@checks(model=a_model, progress=flag)
 @one_thread()
 def to_arviz(
     model: Posteriors,

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import torch
 
-from pyro_gcm._utils.paths import usable
-from pyro_gcm._utils.writing import told_of
+from pyro_gcm._utils.writing import told_of, usable
 
 
 class Refused(ValueError):

@@ -1,44 +1,18 @@
-"""Checks of options that are no data: switches, numbers, functions, names, modules and paths."""
+"""Checks of options that are no data: switches, numbers, functions, modules and files."""
 
 from __future__ import annotations
 
-import functools
-import inspect
 import math
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 from torch import nn
 
-from pyro_gcm._utils import paths
-from pyro_gcm._utils.validation import kind, positive_int, shown
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def checks(**of: Callable[[str, Any], Any]) -> Callable[[Function], Function]:
-    """Decorator that checks arguments by name, each by a function (name, value), before the call.
-
-    An argument that is left out, or None where that is its default, is not checked.
-    """
-
-    def decorate(called: Function) -> Function:
-        signature = inspect.signature(called)
-
-        @functools.wraps(called)
-        def checked(*args: Any, **kwargs: Any) -> Any:
-            for name, value in signature.bind(*args, **kwargs).arguments.items():
-                if name in of and value is not signature.parameters[name].default:
-                    of[name](name, value)
-            return called(*args, **kwargs)
-
-        return cast(Function, checked)
-
-    return decorate
+from pyro_gcm._utils.validation import kind, shown
+from pyro_gcm._utils.writing import usable
 
 
 def flag(name: str, value: Any) -> bool:
@@ -64,23 +38,11 @@ def function(name: str, value: Any) -> None:
         raise TypeError(f"{name} must be a function, got {shown(value)}")
 
 
-def text(name: str, value: Any) -> None:
-    """Check that the value is text."""
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be text, got {shown(value)}")
-
-
 def texts(name: str, value: Any) -> None:
     """Check that the value is a sequence of text."""
     several = isinstance(value, Sequence) and not isinstance(value, str)
     if not several or not all(isinstance(item, str) for item in value):
         raise ValueError(f"{name} must be a sequence of text, got {shown(value)}")
-
-
-def mapping(name: str, value: Any) -> None:
-    """Check that the value is a mapping of names."""
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise TypeError(f"{name} must be a mapping of names, got {shown(value)}")
 
 
 def share(name: str, value: Any, wanted: str = "a number") -> float:
@@ -90,48 +52,11 @@ def share(name: str, value: Any, wanted: str = "a number") -> float:
     return float(value)
 
 
-def shape_of(name: str, value: Any) -> tuple[int, ...]:
-    """Return a shape: a tuple or a list of sizes."""
-    if not isinstance(value, tuple | list):
-        raise TypeError(f"{name} must be a tuple of sizes, got {shown(value)}")
-    return tuple(positive_int(name, size, minimum=0) for size in value)
-
-
-def a_model(name: str, value: Any) -> None:
-    """Check that the value is a model, of which the sizes are known."""
-    if isinstance(value, type) or not hasattr(value, "x_dim"):
-        raise TypeError(f"{name} must be a GCM or an IGCM, got {kind(value)}")
-
-
-def text_or_none(name: str, value: Any) -> str | None:
-    """Return a name, or None."""
-    if value is not None and not isinstance(value, str):
-        raise TypeError(f"{name} must be text, got {shown(value)}")
-    return value
-
-
-def path_of(name: str, value: Any) -> Path:
-    """Return the path of a file or a folder, which the system can have."""
-    if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
-        raise TypeError(f"{name} must be a path, got {shown(value)}")
-    try:
-        return paths.usable(value)
-    except ValueError as error:
-        raise ValueError(f"{name} {error}") from error
-
-
 def file_of(name: str, value: Any) -> Path:
     """Return the path of a file that is read and written."""
-    path = path_of(name, value)
+    path = usable(value)
     if path.is_dir():
         raise ValueError(f"{name} must be a file, and {path} is a folder")
-    return path
-
-
-def output_of(name: str, value: Any) -> Path:
-    """Return the path of a file that can be written."""
-    path = path_of(name, value)
-    paths.check_writable(path)
     return path
 
 

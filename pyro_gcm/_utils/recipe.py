@@ -13,8 +13,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from torch import nn
 
-from pyro_gcm._utils.options import text
-
 Class = TypeVar("Class", bound=type)
 
 #: Classes by the names that they have in a saved folder.
@@ -31,10 +29,8 @@ class Recipe(NamedTuple):
 def register(name: str) -> Callable[[Class], Class]:
     """Decorator that gives a class its name in saved folders; see `pyro_gcm.io` for its methods.
 
-    :raises TypeError: for a name that is no text.
     :raises ValueError: if the name belongs to another class.
     """
-    text("name", name)
 
     def enter(cls: Class) -> Class:
         old = _CLASSES.setdefault(name, cls)

@@ -1,4 +1,4 @@
-"""Files that are written as a whole: after a failure there is the old content or the new one."""
+"""Paths, and files that are written as a whole: after a failure there is the old or the new one."""
 
 from __future__ import annotations
 
@@ -59,3 +59,32 @@ def told_of(path: str | Path) -> Iterator[None]:
         message = f"{path} could not be written: {reason}; what was there before is unchanged"
         known = (message,) if error.errno is None else (error.errno, message)
         raise OSError(*known) from error
+
+
+def usable(named: str | os.PathLike[str]) -> Path:
+    """Return a path that the system can look up, whether or not there is something.
+
+    :raises ValueError: for a path that it cannot have.
+    :raises OSError: for one that is too long, or in a folder that the user may not look into.
+    """
+    if not os.fspath(named):
+        raise ValueError("a path must not be empty")
+    with suppress(FileNotFoundError, NotADirectoryError):
+        os.stat(named)
+    return Path(named)
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a place where the user can write no file.
+
+    :raises OSError: with the file and the reason.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} could not be written: it is a folder")
+    place = Path(os.path.abspath(path)).parent
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir():
+        raise NotADirectoryError(f"{path} could not be written: {place} is no folder")
+    if not os.access(place, os.W_OK):
+        raise PermissionError(f"{path} could not be written: {place} cannot be written to")

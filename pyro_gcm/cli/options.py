@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pyro_gcm._utils.paths import check_writable, usable
+from pyro_gcm._utils.console import one_line
+from pyro_gcm._utils.writing import check_writable, usable
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
 
 #: Endings of the names of tables.
@@ -46,7 +47,7 @@ def path(text: Any) -> Path:
     try:
         return usable(text)
     except (OSError, ValueError) as error:
-        raise typer.BadParameter(str(error)) from error
+        raise typer.BadParameter(one_line(error)) from error
 
 
 def share(option: str, value: float) -> float:

@@ -9,7 +9,7 @@ from pyro import poutine
 from torch import Tensor
 
 from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.options import a_model, checks, seed_of
+from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, positive_int
@@ -18,7 +18,6 @@ from pyro_gcm.inference.views import unannounced
 from pyro_gcm.models.posteriors import Posteriors
 
 
-@checks(model=a_model)
 @one_thread()
 @torch.no_grad()
 def guide_draws(

@@ -14,7 +14,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.options import a_model, checks, flag, seed_of, text
+from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.tensors import without_tensor
 from pyro_gcm._utils.threads import one_thread
@@ -27,7 +27,6 @@ from pyro_gcm.models.story import OrderEventModel
 from pyro_gcm.prediction.psis import MIN_PARTICLES, effective_sample_size, pareto_k
 
 
-@checks(model=a_model, objective=text, progress=flag)
 @one_thread()
 def importance_diagnostics(
     model: OrderEventModel,
@@ -76,7 +75,6 @@ def importance_diagnostics(
     return pd.DataFrame({name: torch.cat(parts).cpu().numpy() for name, parts in columns.items()})
 
 
-@checks(model=a_model, objective=text, progress=flag)
 @one_thread()
 def bound_by_particles(
     model: OrderEventModel,

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 import torch
 from scipy.stats import norm
 from torch import Tensor
 
-from pyro_gcm._utils.options import a_model, checks, number, share
+from pyro_gcm._utils.options import number, share
 from pyro_gcm._utils.table import names_of
 from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import ArrayLike, kind, matrix, same_rows
+from pyro_gcm._utils.validation import ArrayLike, matrix, same_rows
 from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.prediction.base_samples import row_blocks
 
 
-def models(name: str, value: Any) -> None:
-    """Check that these are several models."""
-    if not isinstance(value, Sequence):
-        raise TypeError(f"{name} must be a list of models, got {kind(value)}")
-    for one in value:
-        a_model(name, one)
-
-
-@checks(model=a_model, replicates=models)
 @one_thread()
 def marginal_effects(
     model: Predictions,

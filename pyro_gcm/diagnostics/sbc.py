@@ -16,7 +16,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.options import a_model, checks, flag, seed_of
+from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, matrix, one_of, positive_int
 from pyro_gcm.models.posteriors import Posteriors
@@ -97,7 +97,6 @@ class SBCResult:
         )
 
 
-@checks(model=a_model, progress=flag)
 @one_thread()
 def simulation_based_calibration(
     model: Posteriors,

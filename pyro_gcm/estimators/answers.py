@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from pyro_gcm._utils.options import checks, flag, number, share
+from pyro_gcm._utils.options import number, share
 from pyro_gcm._utils.validation import positive_int
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.estimators.estimator import MonotoneEstimator, bands_of, in_numpy
@@ -42,7 +42,6 @@ class Answers(MonotoneEstimator):
     def _plan(self, response: str | Response, rows: TrainingRows) -> TrainingPlan:
         return gcm_plan(self, response, rows)
 
-    @checks(below=flag)
     def required(
         self,
         X: Any,
@@ -158,7 +157,6 @@ class Answers(MonotoneEstimator):
             raise ValueError("explain needs a column with a direction in monotonic_cst")
         return pd.concat(parts).sort_values("row", kind="stable", ignore_index=True)
 
-    @checks(below=flag)
     def reasons(
         self, X: Any, probability: float, *, below: bool = False, count: int = 3
     ) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from pyro.optim import ClippedAdam
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from pyro_gcm._utils.options import a_model, checks, flag, function, seed_of, share
+from pyro_gcm._utils.options import flag, seed_of, share
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, kind, one_of, positive, positive_int
@@ -35,7 +35,6 @@ def scaled_normal(name: str, weight: Tensor) -> Any:
     return dist.Normal(torch.zeros_like(weight), scale)
 
 
-@checks(model=a_model, prior=function)
 def bayesian(
     model: Predicting,
     *,

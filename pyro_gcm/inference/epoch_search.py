@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from pyro_gcm._utils.options import output_of
 from pyro_gcm._utils.validation import positive_int
+from pyro_gcm._utils.writing import check_writable
 from pyro_gcm.training import Diverged, FitResult
 from pyro_gcm.training.checkpoint import Checkpoint
 from pyro_gcm.training.workers import Workers
@@ -75,7 +75,7 @@ def search_epochs(
     if not asked or state is not None:
         return Search()
     if saved.path is not None and workers.rank == 0:
-        output_of("checkpoint", saved.path)
+        check_writable(saved.path)
     results = _searched(fit, options, asked, MOST * default.epochs)
     return Search(asked, best_epoch(*results), results)
 

@@ -22,10 +22,9 @@ from torch.nn.functional import linear, one_hot, pad
 from torch.overrides import TorchFunctionMode
 
 from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.options import output_of
 from pyro_gcm._utils.process_state import exclusively
 from pyro_gcm._utils.validation import kind, one_of, positive_int
-from pyro_gcm._utils.writing import write_file
+from pyro_gcm._utils.writing import check_writable, usable, write_file
 from pyro_gcm.distributions.event_planes import coarse, on_grid
 from pyro_gcm.distributions.families import BUILT_IN, base_distribution
 from pyro_gcm.models import GCM, MemberGCM
@@ -83,7 +82,8 @@ def export(
         raise TypeError(f"model must be a GCM itself, whose story export knows, got {kind(model)}")
     rows = None if batch is None else positive_int("batch", batch)
     _check_parts(model, format)
-    device, path = model.device, output_of("path", path)
+    device, path = model.device, usable(path)
+    check_writable(path)
     if path.suffix != FORMATS[format]:
         raise ValueError(f"path must end in {FORMATS[format]} for {format=}, got {path.name}")
     example = 3 * BLOCK_ROWS + 5 if rows is None else rows

@@ -20,10 +20,9 @@ import torch
 from torch import nn
 
 from pyro_gcm._utils.archive import undamaged
-from pyro_gcm._utils.options import checks, flag, mapping, path_of
 from pyro_gcm._utils.plain_data import plain, read, written
 from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.writing import told_of, write_file
+from pyro_gcm._utils.writing import told_of, usable, write_file
 from pyro_gcm.io.tree import Decoder, Encoder, Factories, MissingPart
 
 CARD = "card.json"
@@ -37,7 +36,6 @@ _NO_OBSTACLE = re.compile(r"\..*|Thumbs\.db|[Dd]esktop\.ini|weights-[0-9a-f]{16}
 _ROOM = 1 << 20
 
 
-@checks(factories=mapping, metrics=mapping)
 @one_thread()
 def save(
     model_or_estimator: object,
@@ -80,8 +78,8 @@ def save(
 
     import pyro_gcm
 
-    folder = path_of("folder", folder)
-    check_replaceable(folder, flag("overwrite", overwrite))
+    folder = usable(folder)
+    check_replaceable(folder, overwrite)
     if getattr(getattr(model_or_estimator, "response", None), "is_part", False):
         raise ValueError(
             "model_or_estimator must be the model of all responses: response_model is for "
@@ -111,7 +109,6 @@ def save(
     return folder
 
 
-@checks(factories=mapping)
 @one_thread()
 def load(
     folder: str | Path,
@@ -133,7 +130,7 @@ def load(
     """
     from safetensors.torch import load as tensors_of
 
-    folder, target = path_of("folder", folder), torch.device(device)
+    folder, target = usable(folder), torch.device(device)
     card, raw = _read(folder)
     with undamaged(f"{folder}: {_weights_name(card)} is no safetensors file:"):
         # Into memory of their own, aligned as torch aligns it.
@@ -148,7 +145,7 @@ def read_card(folder: str | Path) -> dict[str, Any]:
     :raises FileNotFoundError: if there is no such folder.
     :raises DamagedFile: if the card is not as it was saved.
     """
-    folder = path_of("folder", folder)
+    folder = usable(folder)
     if not folder.is_dir():
         raise FileNotFoundError(f"folder {folder} does not exist, or is no folder")
     with undamaged(f"{folder}: {CARD}"):

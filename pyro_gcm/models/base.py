@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm._utils.moments import KnownMoments
-from pyro_gcm._utils.options import text_or_none
 from pyro_gcm._utils.validation import columns_of_units, positive_int
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
@@ -44,7 +43,7 @@ class Parts(nn.Module):
 
     def __init__(self, x_dim: int, r_dim: int, z_dim: int, name: str | None) -> None:
         super().__init__()
-        self._own_name = text_or_none("name", name)
+        self._own_name = name
         self.name = name or f"{type(self).__name__.lower()}{next(_names)}"
         self.x_dim = positive_int("x_dim", x_dim)
         self.r_dim = positive_int("r_dim", r_dim, minimum=0)

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import constraints, transform_to
 
-from pyro_gcm._utils.options import shape_of
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import kind, positive_int
@@ -97,7 +96,7 @@ class Conditional(nn.Module):
         if not hasattr(family, "arg_constraints"):
             raise TypeError(f"family must be a distribution class, got {kind(family)}")
         self.family: Any = family
-        self.event_shape = shape_of("event_shape", event_shape)
+        self.event_shape = tuple(event_shape)
         parameters = len(self.family.arg_constraints)
         self.net = mlp(in_dim, parameters * math.prod(self.event_shape), hidden)
 
@@ -133,7 +132,7 @@ class ConstantLogits(nn.Module):
 
     def __init__(self, shape: tuple[int, ...] = ()) -> None:
         super().__init__()
-        self.logits = nn.Parameter(torch.full(shape_of("shape", shape), self.START))
+        self.logits = nn.Parameter(torch.full(shape, self.START))
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits with batch shape `x.shape[:-1]`."""

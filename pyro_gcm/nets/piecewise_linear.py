@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._utils.options import number, shape_of
+from pyro_gcm._utils.options import number
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.tensors import without_products
@@ -195,7 +195,7 @@ class AxisMap(nn.Module):
         self, event_shape: Sequence[int], knots: int = 8, *, smallest_slope: float = 0.05
     ) -> None:
         super().__init__()
-        self.event_shape = shape_of("event_shape", event_shape)
+        self.event_shape = tuple(event_shape)
         size = positive_int("knots", knots, minimum=0)
         self.smallest_slope = positive("smallest_slope", smallest_slope)
         places = torch.special.ndtri(torch.linspace(0.0, 1.0, size + 2, dtype=torch.float64)[1:-1])

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.distributions.transforms import Transform
 
-from pyro_gcm._utils.options import shape_of
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import positive_int
 
@@ -25,7 +24,7 @@ class PositiveLinear(nn.Module):
 
     def __init__(self, r_dim: int, event_shape: Sequence[int]) -> None:
         super().__init__()
-        self.event_shape = shape_of("event_shape", event_shape)
+        self.event_shape = tuple(event_shape)
         r_dim = positive_int("r_dim", r_dim, minimum=0)
         # Random weights around 1/m, which make the alternatives different.
         self.raw_weight = nn.Parameter(torch.empty(*self.event_shape, r_dim))

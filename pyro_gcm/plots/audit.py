@@ -9,14 +9,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from pyro_gcm._utils.options import checks, text
 from pyro_gcm.audit import MonotonicityAudit
 from pyro_gcm.plots._axes import GREY, PALETTE, as_it_is
 
 _KINDS = (("rounding", "within rounding", GREY), ("violations", "violation", PALETTE[1]))
 
 
-@checks(outcome_name=text)
 def plot_audit(audit: MonotonicityAudit, *, outcome_name: str = "prediction") -> Figure:
     """Histograms of drops, one panel per search, and the prediction along the worst pair.
 

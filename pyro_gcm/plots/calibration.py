@@ -7,7 +7,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy.stats import binom
 
-from pyro_gcm._utils.options import checks, text
 from pyro_gcm._utils.validation import ArrayLike, positive_int
 from pyro_gcm.plots._axes import (
     GREY,
@@ -26,7 +25,6 @@ BAND = 0.99
 _AREA = 160.0  # of the largest point, in square points
 
 
-@checks(label=text)
 def plot_reliability(
     frame: pd.DataFrame, *, label: str | None = None, ax: Axes | None = None
 ) -> Axes:
@@ -75,7 +73,6 @@ def plot_reliability(
     return as_it_is(ax)
 
 
-@checks(label=text)
 def plot_ranks(
     ranks: ArrayLike,
     *,

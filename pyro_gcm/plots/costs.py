@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from pyro_gcm._utils.options import a_model, checks, share, text, texts
+from pyro_gcm._utils.options import share
 from pyro_gcm._utils.validation import ArrayLike, shown
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.plots._axes import PALETTE, Array, as_it_is, axes_or_new, legend_above, numbers
@@ -27,7 +27,6 @@ from pyro_gcm.plots._marginals import Marginal
 _CURVE, _EVENT, _DRAWS = PALETTE[0], PALETTE[1], PALETTE[2]
 
 
-@checks(model=a_model, label=text)
 @torch.no_grad()
 def plot_cost_density(
     model: GCM | IGCM,
@@ -102,7 +101,6 @@ def plot_cost_density(
     return as_it_is(ax)
 
 
-@checks(model=a_model, labels=texts)
 @torch.no_grad()
 def plot_cost_pairs(
     model: GCM | IGCM,

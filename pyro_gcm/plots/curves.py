@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import AutoLocator
 from torch import Tensor
 
-from pyro_gcm._utils.options import a_model, checks, flag, share, text, texts
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix, positive_int, vector
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.plots._axes import (
@@ -24,9 +23,6 @@ from pyro_gcm.plots._axes import (
 )
 
 
-@checks(
-    model=a_model, probability=share, band=flag, labels=texts, revenue_name=text, outcome_name=text
-)
 def plot_response_curves(
     model: GCM | IGCM,
     x: ArrayLike,

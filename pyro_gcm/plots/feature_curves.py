@@ -9,7 +9,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
-from pyro_gcm._utils.options import checks, flag, number, text, text_or_none
 from pyro_gcm._utils.validation import shown
 from pyro_gcm.plots._axes import (
     AS_IT_IS,
@@ -25,9 +24,6 @@ from pyro_gcm.plots._axes import (
 _HISTOGRAM = 0.18
 
 
-@checks(
-    base_rate=number, feature_name=text, outcome_name=text, band_name=text_or_none, percent=flag
-)
 def plot_feature_curve(
     curve: pd.DataFrame,
     *,

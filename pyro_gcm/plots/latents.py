@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from pyro_gcm._utils.options import checks, text
 from pyro_gcm._utils.validation import ArrayLike, positive_int
 from pyro_gcm.plots._axes import (
     COLORMAP,
@@ -26,7 +25,6 @@ from pyro_gcm.plots._axes import (
 _MAX_DRAWS = 20_000
 
 
-@checks(latent_name=text, outcome_name=text)
 def plot_latent(
     z: ArrayLike,
     y: ArrayLike,

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 
-from pyro_gcm._utils.options import checks, flag, text
 from pyro_gcm._utils.tensors import without_tensor
 from pyro_gcm._utils.validation import ArrayLike, kind, shown
 from pyro_gcm.data.survival_times import SurvivalTimes
@@ -22,7 +21,6 @@ Array = npt.NDArray[np.float64]
 _LINE, _FIRST = 11.0, -34.0
 
 
-@checks(time_name=text, at_risk=flag)
 def plot_survival(
     times: ArrayLike,
     survival: ArrayLike,

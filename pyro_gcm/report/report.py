@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyro_gcm._utils.options import flag, output_of, seed_of, share, text_or_none
+from pyro_gcm._utils.options import flag, seed_of, share
 from pyro_gcm._utils.table import as_frame
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import kind, positive_int, shown
-from pyro_gcm._utils.writing import write_file
+from pyro_gcm._utils.writing import check_writable, usable, write_file
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.kinds import kind_of, outcomes_of
 from pyro_gcm.estimators.kinds import scores as scores_of
@@ -112,14 +112,10 @@ def write_report(
     """
     from tqdm.auto import tqdm
 
-    path = output_of("path", path)
+    path = usable(path)
+    check_writable(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"path must end in .html, got {path}")
-    for name, text in (("title", title), ("source", source), ("folder", folder)):
-        text_or_none(name, text)
-    for name, text in (("target", target), ("event", event)):
-        if not isinstance(text, str):
-            raise TypeError(f"{name} must be text, got {shown(text)}")
     parts_of_card = ("metrics", "versions")
     if card is not None and not (
         isinstance(card, Mapping) and all(isinstance(card.get(p), Mapping) for p in parts_of_card)

@@ -75,8 +75,6 @@ def test_wrong_options_are_refused() -> None:
         ({"level": 90}, "level must be a probability in"),
         ({"x_names": ["a", "b"]}, "x_names must have 3 names, got 2"),
         ({"r": data.r[:2]}, "row counts differ"),
-        ({"replicates": model}, "replicates must be a list of models"),
-        ({"model": None}, "model must be a GCM or an IGCM"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             marginal_effects(**{**right, **wrong})

@@ -18,7 +18,7 @@ from training_runs import same, weights
 from pyro_gcm import GCM, fit
 from pyro_gcm.training import gathered
 
-#: What has a rule of its own; wrong numbers and types in general are in `tests/arguments`.
+#: What has a rule of its own; rows that cannot be used are in `tests/arguments`.
 BAD_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "objective": (
         {"objective": "marginal"},

@@ -139,7 +139,6 @@ def model() -> Any:
             r"y must have labels among those of fit, \['no', 'yes'\], got 'maybe'",
         ),
         ({"path": "report.pdf"}, ValueError, "path must end in .html, got report.pdf"),
-        ({"target": 3}, TypeError, "target must be text"),
         ({"labels": ["yes"]}, ValueError, "labels must have a name for each of the 2"),
         ({"pairs": 2}, ValueError, "pairs must be"),
         ({"level": 1.0}, ValueError, "level must be"),

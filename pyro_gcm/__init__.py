@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pyro_gcm import (
         audit,
         baselines,
-        boosted,
         data,
         diagnostics,
         distributions,
@@ -67,7 +66,6 @@ __all__ = [
     "audit",
     "audit_monotonicity",
     "baselines",
-    "boosted",
     "data",
     "diagnostics",
     "distributions",

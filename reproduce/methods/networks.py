@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyro_gcm import GCM, FitResult, fit
-from pyro_gcm.boosted import Boosted, BoostedScore
 from pyro_gcm.inference.epoch_search import best_epoch
 from pyro_gcm.members import build_members
 from pyro_gcm.models.member_settings import MemberSettings
@@ -79,18 +78,6 @@ def fit_members_of(rows: Rows, until: Rows | int, settings: Settings, seed: int)
     model = build_members(chosen, *sizes, response=rows.response, seed=seed)
     options = gathered(chosen.training(model)._asdict())
     return _trained(model, rows, until, seed, options)
-
-
-def fit_hybrid(
-    rows: Rows, until: Rows | int, settings: Settings, seed: int
-) -> tuple[Predictor, int]:
-    """Members with the out-of-fold scores of a monotone booster as one more revenue."""
-    score = BoostedScore(role="revenue", response=rows.response, seed=seed)  # type: ignore[arg-type]
-    x, r = score.columns(rows.x, rows.r, score.fit(rows.x, rows.r, rows.y))
-    if isinstance(until, Rows):
-        until = Rows(*score.columns(until.x, until.r), until.y, until.response)
-    model, rounds = fit_members_of(Rows(x, r, rows.y, rows.response), until, settings, seed)
-    return Boosted(model, score), rounds
 
 
 GCM_DEFAULT: Settings = {

@@ -143,8 +143,6 @@ SEARCHED: dict[str, Searched] = {
         networks.members_space, networks.fit_members_of, networks.MEMBERS_DEFAULT, density=True
     ),
     "Members, default": Searched(None, networks.fit_members_of, {}, density=True),
-    # Not members alone: the scores of a booster are one more revenue.
-    "Hybrid, default": Searched(None, networks.fit_hybrid, {}, density=True, package="lightgbm"),
     "GCM": Searched(networks.gcm_space, networks.fit_gcm, networks.GCM_DEFAULT, density=True),
     "LightGBM": Searched(
         _lightgbm,

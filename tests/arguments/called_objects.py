@@ -12,8 +12,7 @@ import torch
 import zoo
 
 import pyro_gcm
-from pyro_gcm import GCM, baselines, data, estimators
-from pyro_gcm.boosted import Boosted, BoostedScore
+from pyro_gcm import baselines, data, estimators
 
 ROWS = 24
 X, R, Y = zoo.rows("binary", ROWS).map(torch.Tensor.float)
@@ -41,16 +40,6 @@ def fitted(kind: Any) -> Any:
 def boosting() -> baselines.MonotoneBoosting:
     """Fitted."""
     return baselines.MonotoneBoosting(max_iter=2).fit(X, R, Y)
-
-
-@functools.cache
-def boosted() -> Boosted:
-    """A model with the score of boosters."""
-    score = BoostedScore("revenue", "sklearn", folds=2, max_iter=2)
-    columns = score.columns(X, R, score.fit(X, R, Y))
-    model = GCM(3, 3, hidden=4, num_samples=8)
-    zoo.quickly(model, zoo.Rows(*columns, Y), epochs=1)
-    return Boosted(model, score)
 
 
 @functools.cache

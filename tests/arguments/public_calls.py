@@ -23,7 +23,6 @@ from called_objects import (
     X,
     Y,
     audit,
-    boosted,
     boosting,
     fitted,
     folder,
@@ -43,7 +42,6 @@ from pyro_gcm import (
     report,
 )
 from pyro_gcm.audit import audit_table
-from pyro_gcm.boosted import Boosted, BoostedScore
 from pyro_gcm.inference import ImportanceWeightedELBO
 
 Call = tuple[Callable[..., Any], dict[str, Any]]
@@ -143,12 +141,6 @@ CALLS: dict[str, Callable[[], Call]] = {
     "MonotoneBoosting": function(baselines.MonotoneBoosting),
     "MonotoneBoosting.fit": method(boosting, "fit", **DATA),
     "MonotoneBoosting.predict": method(boosting, "predict", **FEW),
-    "BoostedScore": function(BoostedScore, library="sklearn"),
-    "BoostedScore.score": method(lambda: boosted().score, "score", **FEW),
-    "BoostedScore.columns": method(lambda: boosted().score, "columns", **FEW),
-    "Boosted": lambda: call(Boosted, model=boosted().model, score=boosted().score),
-    "Boosted.predict": method(boosted, "predict", **FEW),
-    "Boosted.required_revenue": method(boosted, "required_revenue", x=X[:2]),
     "data.load": function(data.load, name="auto_mpg"),
     "simulate_auctions": function(data.simulate_auctions, num_auctions=20),
     "audit_monotonicity": lambda: call(

@@ -24,7 +24,6 @@ from torch.overrides import TorchFunctionMode
 from pyro_gcm import baselines, fit, fit_members, one_thread, save
 from pyro_gcm._utils import threads
 from pyro_gcm._utils.threads import torch_threads
-from pyro_gcm.boosted import BoostedScore
 from pyro_gcm.cli import main
 from pyro_gcm.diagnostics import simulation_based_calibration
 from pyro_gcm.estimators import GCMClassifier
@@ -38,7 +37,7 @@ QUICK: dict[str, Any] = {
 #: Public calls that compute.
 PUBLIC = [
     *(name for name in public_calls.OF_ROWS if name != "bound_by_particles"),
-    *("simulate", "BoostedScore.columns", "audit_monotonicity", "audit_table", "write_report"),
+    *("simulate", "audit_monotonicity", "audit_table", "write_report"),
     *("reliability_curve", "estimator.predict", "estimator.predict_proba"),
     "estimator.predict_bands",
     *("estimator.required", "estimator.explain", "estimator.response_curve"),
@@ -73,7 +72,6 @@ CALLS: dict[str, Callable[[], Any]] = {
     ),
     "fit_members": lambda: fit_members(X, R, Y, settings=SETTINGS, progress=False),
     "baselines.fit_many": lambda: baselines.fit_many([BASELINE], [X], [R], [Y], seeds=[0], **ONE),
-    "BoostedScore.fit": lambda: BoostedScore("revenue", "sklearn", max_iter=2).fit(X, R, Y),
     "fit of an estimator": lambda: GCMClassifier(**SMALL, bootstrap=1).fit(TABLE, LABELS),
     "scorer": lambda: fitted(GCMClassifier).scorer()(TABLE),
     "pyro-gcm fit": lambda: command(*FIT_COMMAND),

@@ -14,27 +14,24 @@ import zoo
 from torch import Tensor
 
 from pyro_gcm import GCM
-from pyro_gcm.boosted import Boosted, BoostedScore
-from pyro_gcm.models import MemberGCM
 
 PAIRS = 10**6
 CHAIN = 48  # pairs a chain
 STEPS = ("random", "one coordinate", "one ulp", "saturated", "one ulp far out")
-BOOSTED = "boosted members"
 KINDS = [
     name for name, kind in zoo.KINDS.items() if kind.family is GCM and name not in zoo.AXIS_KINDS
 ]
 DTYPES = (torch.float32, torch.float64)
 COMBINATIONS = [
     pytest.param(name, dtype, id=f"{name}-{str(dtype)[6:]}")
-    for name in (*KINDS, BOOSTED)
+    for name in (*KINDS, "members")
     for dtype in DTYPES
 ]
 CHAINS = PAIRS // (len(COMBINATIONS) * len(STEPS) * CHAIN) + 1
 
 
 class Trained(NamedTuple):
-    model: GCM | Boosted
+    model: GCM
     low: Tensor  # [m], the range of the training rows
     high: Tensor
     levels: bool  # whether the revenue is a quantile level
@@ -43,17 +40,10 @@ class Trained(NamedTuple):
 def trained(name: str, dtype: torch.dtype) -> Trained:
     """After as many steps as make it rise."""
     training = {"epochs": 20, "num_particles": 8, "learning_rate": 0.02}
-    data = zoo.rows_of("members" if name == BOOSTED else name, dtype=dtype)
-    complete = zoo.rows(zoo.KINDS.get(name, zoo.KINDS["members"]).response).r.to(dtype)
+    complete = zoo.rows(zoo.KINDS[name].response).r.to(dtype)
     limits = complete.amin(0), complete.amax(0)
-    if name != BOOSTED:
-        model = zoo.trained(name, dtype, **training)
-        return Trained(model, *limits, not model.response.standardizes_revenue)
-    score = BoostedScore("revenue", "sklearn", max_iter=20)
-    columns = score.columns(data.x, data.r, score.fit(*data[:3]))
-    model = MemberGCM(3, columns[1].shape[1], members=4, hidden=8).to(dtype)
-    zoo.quickly(model, zoo.Rows(*columns, data.y), **training)
-    return Trained(Boosted(model, score), *limits, False)
+    model = zoo.trained(name, dtype, **training)
+    return Trained(model, *limits, not model.response.standardizes_revenue)
 
 
 def chains(kind: str, data: Trained) -> Tensor:
@@ -93,7 +83,7 @@ def chains(kind: str, data: Trained) -> Tensor:
     return torch.stack(rows, 1)
 
 
-def in_calls_of(size: int, model: GCM | Boosted, x: Tensor, r: Tensor) -> Tensor:
+def in_calls_of(size: int, model: GCM, x: Tensor, r: Tensor) -> Tensor:
     """Predictions of rows in a random order, `size` rows a call."""
     order = torch.randperm(len(x))
     parts = [model.predict(x[part], r[part]) for part in order.split(size)]
@@ -109,7 +99,7 @@ def in_calls_of(size: int, model: GCM | Boosted, x: Tensor, r: Tensor) -> Tensor
         "splines and logistic costs-float32",
         "quantile-float64",
         "joint-float32",
-        "boosted members-float64",
+        "members-float64",
     )
 )
 @pytest.mark.parametrize(("name", "dtype"), COMBINATIONS)

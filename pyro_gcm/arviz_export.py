@@ -50,7 +50,7 @@ def to_arviz(
     The weights of the model are fixed, so that every datum has a posterior of its own. Groups:
 
     - prior, prior_predictive: z, c (k, w) and y given x and r alone, without the outcome.
-    - posterior: z, c (k, w), and what was missing of x and r, given the outcome.
+    - posterior: z, c (k, w) given the outcome.
     - posterior_predictive: y, a new outcome of the row with the same z (and k).
     - log_likelihood: of y, for `arviz.loo` and `arviz.compare` of held-out rows; not for
       members. Without its outcome a datum's z is drawn from p(z | x), so that leaving it out gives

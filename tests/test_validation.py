@@ -136,16 +136,6 @@ def test_values_that_are_not_finite_are_counted_over_all_rows(first: int) -> Non
     values[first, 4] = values[120_000, 2] = math.nan
     with pytest.raises(ValueError, match=f"got 2 NaN .* first in row {first}"):
         check.matrix("x", values, 25, "x_dim")
-    assert len(check.matrix("x", values, 25, "x_dim", missing=True)) == len(LONG)
-
-
-def test_column_is_empty_only_if_all_rows_lack_it() -> None:
-    values = LONG.clone()
-    values[:, 7] = math.nan
-    with pytest.raises(ValueError, match="x has no value in column 7, only NaN"):
-        check.no_empty_column("x", values)
-    values[-1, 7] = 0.0
-    check.no_empty_column("x", values)
 
 
 # Shapes

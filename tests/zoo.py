@@ -42,13 +42,12 @@ class Rows(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """Options of a model, where a function makes a part; how it is trained, and what rows lack."""
+    """Options of a model, where a function makes a part; and how it is trained."""
 
     options: dict[str, Any] = {}
     family: type = GCM
     training: dict[str, Any] = {}
     response: str = "binary"  # of the rows
-    missing: bool = False
 
     @property
     def objective(self) -> str | None:
@@ -83,9 +82,8 @@ def posterior_of_kernel() -> PosteriorGuide:
 
 def _kind(response: str = "binary", family: type = GCM, **options: Any) -> Kind:
     """A kind whose options are those of the constructor, and `fit`."""
-    own = {name: options.pop(name) for name in ("missing",) if name in options}
     training = options.pop("fit", {})
-    return Kind({"response": response, **options}, family, training, response, **own)
+    return Kind({"response": response, **options}, family, training, response)
 
 
 _igcm = functools.partial(_kind, family=IGCM)
@@ -133,8 +131,8 @@ KINDS: dict[str, Kind] = {
     "full posterior guide": _kind(guide="posterior_full", fit={"temperature": 0.5}),
     "posterior flow": _kind(guide="posterior_flow"),
     "literal loss": _kind(prior="standard", fit={"elbo": "mean_field"}),
-    "joint": _kind(**_JOINT, missing=True),
-    "joint, continuous": _kind("continuous", **_JOINT, missing=True),
+    "joint": _kind(**_JOINT),
+    "joint, continuous": _kind("continuous", **_JOINT),
     "splines and logistic costs": _kind(
         revenue_map="piecewise_linear", cost_family="logistic", fit={"elbo": "elbo"}
     ),
@@ -155,7 +153,6 @@ def rows(
     response: str = "binary",
     count: int = 64,
     seed: int = 1,
-    missing: bool = False,
 ) -> Rows:
     """Rows in float64, far from unit scale: r and y share a kernel, and y follows x as well."""
     g = torch.Generator().manual_seed(seed)
@@ -174,8 +171,6 @@ def rows(
         y = 300.0 + 20.0 * (0.5 * score).exp()
     elif response == "survival":
         y = _times(10.0 * (-0.5 * score).exp(), g)
-    if missing:
-        x[1::5, 1], r[2::7, 0] = torch.nan, torch.nan
     return Rows(x, r, y)
 
 
@@ -191,7 +186,7 @@ def _times(time: Tensor, g: torch.Generator) -> SurvivalTimes:
 def rows_of(name: str, count: int = 64, seed: int = 1, dtype: torch.dtype = torch.float64) -> Rows:
     """Rows for a kind of model."""
     kind = KINDS[name]
-    found = rows(kind.response, count, seed, kind.missing)
+    found = rows(kind.response, count, seed)
     return found.map(lambda column: column.to(dtype) if isinstance(column, Tensor) else column)
 
 
@@ -281,9 +276,7 @@ def informative(model: Any, factor: float = 1.8, parts: Sequence[str] = PARTS) -
 
 def predictions(model: Any, data: Rows) -> dict[str, Tensor]:
     """What the weights of a model alone decide."""
-    few = data.map(lambda column: column[:12])
-    whole = ~(data.x.isnan().any(1) | data.r.isnan().any(1))
-    x, r = data.x[whole], data.r[whole]
+    few, (x, r, _) = data.map(lambda column: column[:12]), data
     found = {
         "predict": model.predict(few.x, few.r),
         "log_prob": model.log_prob(*few),

@@ -16,7 +16,7 @@ _SMALLEST_UNIT = 2.0**-1000
 
 @dataclass(frozen=True)
 class Moments:
-    """Count, mean, spread and range of the values of each column that are not NaN; float64 [d].
+    """Count, mean, spread and range of the values of each column; float64 [d].
 
     :param count: how many values there are.
     :param mean: 0 where there is no value.
@@ -75,29 +75,22 @@ KnownMoments: TypeAlias = Mapping[str, Moments] | None
 
 
 def moments(values: Tensor) -> Moments:
-    """The moments of rows [n, d] in float32 or float64; NaN marks a missing value."""
+    """The moments of rows [n, d] in float32 or float64."""
     n, d = values.shape
     zero = torch.zeros(d, dtype=torch.float64)
     if not n:
         infinity = zero + torch.inf
         return Moments(zero, zero, zero, zero, zero + _SMALLEST_UNIT, infinity, -infinity)
     least, largest = (bound.double() for bound in values.aminmax(dim=0))
-    count = zero + n
-    if least.isnan().any():
-        missing = values.isnan()
-        count = count - missing.sum(0)
-        least = values.masked_fill(missing, torch.inf).amin(0).double()
-        largest = values.masked_fill(missing, -torch.inf).amax(0).double()
-    some = count > 0.0
-    unit = unit_of_squares(torch.where(some, torch.maximum(least.abs(), largest.abs()), 0.0))
+    unit = unit_of_squares(torch.maximum(least.abs(), largest.abs()))
     scaled = values if (unit == 1.0).all() else values.double() / unit
     constant = least == largest  # whose computed spread may be a few ulps
-    mean = scaled.nansum(0, dtype=torch.float64) / count.clamp(min=1.0)
+    mean = scaled.sum(0, dtype=torch.float64) / n
     mean = torch.where(constant, least / unit, mean)
     apart = scaled - mean
-    rest = apart.nansum(0) / count.clamp(min=1.0)
-    squares = apart.square_().nansum(0) - count * rest.square()
-    return Moments(count, mean * unit, rest * unit, squares, unit, least, largest)
+    rest = apart.sum(0) / n
+    squares = apart.square_().sum(0) - n * rest.square()
+    return Moments(zero + n, mean * unit, rest * unit, squares, unit, least, largest)
 
 
 def unit_of_squares(size: Tensor) -> Tensor:

@@ -54,7 +54,7 @@ class Standardizer(nn.Module):
     def learn(self, values: Tensor, moments: Moments | None = None) -> None:
         """Set loc and scale to the mean and standard deviation of rows [n, dim].
 
-        A constant column gets scale 1. NaN marks a missing value, which is ignored.
+        A constant column gets scale 1.
 
         :param moments: of all rows, where `values` are a sample of them.
         """
@@ -122,17 +122,16 @@ def _mean_and_spread(values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     # In blocks of rows, so that there is never a copy of all of them in float64.
     blocks = row_blocks(values)
     zero = torch.zeros(values.shape[1:], dtype=torch.float64, device=values.device)
-    count, total, squares, largest = zero.clone(), zero.clone(), zero.clone(), zero
+    total, squares, largest = zero.clone(), zero.clone(), zero
     for rows in blocks:
-        largest = torch.maximum(largest, rows.nan_to_num().abs().amax(0))
+        largest = torch.maximum(largest, rows.abs().amax(0))
     unit = unit_of_squares(largest)
     for rows in blocks:
-        count += (~rows.isnan()).sum(0)
-        total += (rows.double() / unit).nansum(0)
-    loc = total / count
+        total += (rows.double() / unit).sum(0)
+    loc = total / len(values)
     for rows in blocks:
-        squares += (rows.double() / unit - loc).square().nansum(0)
-    return loc * unit, (squares / count).sqrt() * unit, largest
+        squares += (rows.double() / unit - loc).square().sum(0)
+    return loc * unit, (squares / len(values)).sqrt() * unit, largest
 
 
 def _is_wide(loc: Tensor, scale: Tensor) -> bool:

@@ -66,14 +66,11 @@ def matrix(
     columns: int,
     argument: str,
     device: torch.device | None = None,
-    *,
-    missing: bool = False,
 ) -> Tensor:
     """Convert a value to a finite tensor [rows, columns].
 
     :param columns: required number of columns.
     :param argument: name of the model's argument that sets this number, for the error message.
-    :param missing: whether to accept NaN, which marks a missing value.
     :raises ValueError: for wrong shapes, no rows, or values that are not finite.
     """
     tensor = as_tensor(name, value, device)
@@ -85,7 +82,7 @@ def matrix(
         raise ValueError(
             f"{name} has {tensor.shape[1]} columns, the model was built for {argument}={columns}"
         )
-    _check_rows_and_finite(name, tensor, missing, value)
+    _check_rows_and_finite(name, tensor, value)
     return tensor
 
 
@@ -104,26 +101,9 @@ def check_names(name: str, value: Any, known: Sequence[str] | None) -> None:
         raise ValueError(f"{name} must have the columns of fit, {list(known)}, got {given}")
 
 
-def no_empty_column(name: str, tensor: Tensor, names: Sequence[str] | None = None) -> None:
-    """Check that every column of a matrix [rows, columns] has a value that is not missing (NaN)."""
-    empty = torch.stack([rows.isnan().all(0) for rows in row_blocks(tensor)]).all(0)
-    refuse_empty(name, empty, names)
-
-
-def refuse_empty(name: str, empty: Tensor, names: Sequence[str] | None = None) -> None:
-    """Raise ValueError for the first column of a matrix that is marked as empty, if one is."""
-    if empty.any():
-        first = int(empty.nonzero()[0])
-        column = names[first] if names else first
-        raise ValueError(f"{name} has no value in column {column!r}, only NaN")
-
-
-def vector(
-    name: str, value: ArrayLike, device: torch.device | None = None, *, missing: bool = False
-) -> Tensor:
+def vector(name: str, value: ArrayLike, device: torch.device | None = None) -> Tensor:
     """Convert a value to a finite tensor [rows]; a single column [rows, 1] is flattened.
 
-    :param missing: whether to accept NaN, which marks a missing value.
     :raises ValueError: for wrong shapes, no rows, or values that are not finite.
     """
     tensor = as_tensor(name, value, device)
@@ -131,7 +111,7 @@ def vector(
         tensor = tensor[:, 0]
     if tensor.dim() != 1:
         raise ValueError(f"{name} must have shape [rows], got shape {tuple(tensor.shape)}")
-    _check_rows_and_finite(name, tensor, missing)
+    _check_rows_and_finite(name, tensor)
     return tensor
 
 
@@ -168,9 +148,7 @@ class ChecksRows(Protocol):
     def check_revenue(self, r: Tensor) -> None:
         """Raise ValueError for revenues [n, m] that it cannot have."""
 
-    def outcome(
-        self, y: ArrayLike, device: torch.device | None = None, *, missing: bool = False
-    ) -> Tensor:
+    def outcome(self, y: ArrayLike, device: torch.device | None = None) -> Tensor:
         """Outcomes as a tensor, a row for each of the data."""
 
     def check_outcome(self, y: Tensor) -> None:
@@ -192,13 +170,11 @@ def checked_data(
     y: ArrayLike | None = None,
     *,
     required: Collection[str] = (),
-    missing: Collection[str] = (),
     device: torch.device | None = None,
 ) -> dict[str, Tensor]:
     """The columns that are given, as tensors, in the order in which programs take them.
 
     :param required: which of "x", "r" and "y" must not be None.
-    :param missing: which of "x", "r" and "y" may be NaN where a value is missing.
     :param device: where the columns are moved to; by default they stay where they are.
     :raises ValueError: for wrong shapes or values.
     :raises TypeError: for a model in half precision.
@@ -206,9 +182,9 @@ def checked_data(
     full_precision(model)
     data = {}
     if x is not None or "x" in required:
-        data["x"] = matrix("x", x, model.x_dim, "x_dim", device, missing="x" in missing)
+        data["x"] = matrix("x", x, model.x_dim, "x_dim", device)
     if r is not None or "r" in required:
-        data["r"] = matrix("r", r, model.r_dim, "r_dim", device, missing="r" in missing)
+        data["r"] = matrix("r", r, model.r_dim, "r_dim", device)
         model.response.check_revenue(data["r"])
     if y is not None or "y" in required:
         data["y"] = model.response.outcome(y, device)
@@ -218,9 +194,8 @@ def checked_data(
 
 
 def columns_of_units(model: HasSizes, x: ArrayLike, r: ArrayLike) -> tuple[Tensor, Tensor]:
-    """Columns of which units are learned, as tensors; NaN is a missing value in each."""
-    columns = matrix("x", x, model.x_dim, "x_dim", missing=True)
-    return columns, matrix("r", r, model.r_dim, "r_dim", missing=True)
+    """Columns of which units are learned, as tensors."""
+    return matrix("x", x, model.x_dim, "x_dim"), matrix("r", r, model.r_dim, "r_dim")
 
 
 def no_nan(name: str, mapped: Tensor, r: Tensor) -> Tensor:
@@ -276,14 +251,12 @@ def shown(value: Any) -> str:
     return text if 0 < len(text) <= 80 and "\n" not in text else kind(value)
 
 
-def _check_rows_and_finite(
-    name: str, tensor: Tensor, missing: bool = False, value: Any = None
-) -> None:
+def _check_rows_and_finite(name: str, tensor: Tensor, value: Any = None) -> None:
     """:param value: what the tensor was made of, whose columns may have names."""
     if len(tensor) == 0:
         raise ValueError(f"{name} has no rows, at least one is needed")
     largest = min(LARGEST, torch.finfo(tensor.dtype).max)
-    fine = [(rows.abs() <= largest) | (rows.isnan() & missing) for rows in row_blocks(tensor)]
+    fine = [rows.abs() <= largest for rows in row_blocks(tensor)]
     if not all(rows.all() for rows in fine):
         bad = torch.cat(fine).logical_not_().nonzero()
         first = bad[0].tolist()

@@ -64,7 +64,7 @@ class Baseline(nn.Module):
 
         :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n].
         """
-        (x, r), y = columns_of_units(self, x, r), vector("y", y, missing=True)
+        (x, r), y = columns_of_units(self, x, r), vector("y", y)
         self.x_units.learn(x)
         self.r_units.learn(r)
         if self.response != "binary":

@@ -41,11 +41,9 @@ def guide_draws(
     amortised: one is trained, and a simulated row is a data set, of which it is asked for its
     latent variables.
 
-    :param x: [B, x_dim] in data units; `r`: [B, r_dim]; `y`: [B]; NaN in x or r is a missing value
-        where the objective of the last training allows it.
+    :param x: [B, x_dim] in data units; `r`: [B, r_dim]; `y`: [B].
     :param num_samples: draws S of each row.
-    :returns: draws by site, [S, B, ...]: those of the guide, among them x_missing and r_missing
-        where values are missing, and c in the units of the program.
+    :returns: draws by site, [S, B, ...]: those of the guide, and c in the units of the program.
     :raises ValueError: for wrong shapes or values, and for a model that sums z out, without a
         guide.
 

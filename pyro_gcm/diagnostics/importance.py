@@ -51,7 +51,6 @@ def importance_diagnostics(
     :param model: a trained `GCM` or `IGCM`, or a module with the same `training_pair`, `objective`,
         `x_dim`, `r_dim`, `response` and `device`.
     :param x: [n, x_dim] in the units of the data; `r`: [n, r_dim]; `y`: [n].
-        Values may be missing (NaN) if the objective can be trained with them.
     :param num_particles: N, draws for each row; at least 30.
     :param objective: "conditional" for log p(y | x, r), "joint" for log p(x, r, y); by default what
         the model was trained for last.
@@ -134,9 +133,7 @@ def _log_weights(
             f"objective={objective!r} has a loss that is no bound on a log-evidence, and no "
             "importance weights: name another with objective="
         )
-    data = checked_data(
-        model, *rows, required="xry", missing=pair.missing, device=model.device
-    ).values()
+    data = checked_data(model, *rows, required="xry", device=model.device).values()
     bound = ImportanceWeightedELBO(num_particles, max_plate_nesting=1)
     batch_size = positive_int("batch_size", batch_size)
     seeds = torch.Generator().manual_seed(seed_of(seed))

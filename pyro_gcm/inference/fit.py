@@ -16,7 +16,7 @@ from pyro_gcm._utils.threads import one_thread, torch_threads
 from pyro_gcm._utils.validation import ArrayLike, kind, one_of, positive_int, shown
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.inference.bounds import PaperLoss, check_weighable
-from pyro_gcm.inference.elbo import ImportanceWeightedELBO, is_dreg
+from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.epoch_search import MOST, SCHEDULE, Search, search_epochs
 from pyro_gcm.inference.program_trainer import ProgramTrainer
 from pyro_gcm.inference.reading import StoryModel
@@ -76,8 +76,7 @@ def fit(
 
     :param model: a `GCM` or `IGCM`; put in training mode, trained in place, moved to the device.
         Training starts from the weights that it has, so that a second `fit` continues the first.
-    :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n]. NaN in x or r is a missing value for a `GCM`
-        under objective "joint".
+    :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n]. None of them may have NaN.
     :param data: rows in the place of x, r and y: a `pyarrow.dataset.Dataset` of Parquet files, a
         table or a data frame, of which x and r then name the columns and y names one; or batches,
         a `torch.utils.data.DataLoader` or another iterable of (x, r, y), which gives the same ones
@@ -155,12 +154,12 @@ def fit(
     rows: DataInMemory | StreamedData
     if data is None:
         weights_and_groups = sample_weight, also.groups
-        rows = DataInMemory(model, pair.missing, (x, r, y), *weights_and_groups, validation)
+        rows = DataInMemory(model, (x, r, y), *weights_and_groups, validation)
     else:
         for name, value in (("sample_weight", sample_weight), ("groups", also.groups)):
             if value is not None:
                 raise ValueError(f"{name} must be left out with data, got {kind(value)}")
-        rows = StreamedData(model, pair.missing, data, (x, r, y), validation, also.memory)
+        rows = StreamedData(model, data, (x, r, y), validation, also.memory)
     is_read = not isinstance(elbo, ELBO) or type(bound) in _READ
     if rows.weighted and not is_read:
         check_weighable(bound)
@@ -187,11 +186,6 @@ def fit(
     search = search_epochs(fit, given, rows.rows or 1, workers)
     options = chosen(search)  # now that the number of rows is known
     parameters = model.trained_parameters(objective)
-    if is_dreg(bound) and {"x", "r"} & rows.incomplete():
-        raise ValueError(
-            "elbo='dreg' needs guide sites that are independent given the data, and draws of "
-            "missing values depend on the others: use 'iwae'"
-        )
     literal = not model.reads_x and objective == "conditional"
     if literal and also.temperature == 1.0:
         warn_user(

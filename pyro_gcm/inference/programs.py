@@ -85,9 +85,7 @@ class Guided(Reader):
         """
         self.x, self.r = x, r
         self.model.guide_story(self.guided, x, r, y)
-        given = ((n, v) for n, v in (("x", x), ("r", r)) if v is not None)
-        gaps = {f"{name}_missing" for name, value in given if value.isnan().any()}
-        self.open = (set(sites) | gaps) - set(self.values)
+        self.open = set(sites) - set(self.values)
         if self.open:
             with suppress(Reached):
                 self.model.story(self, x, r, y)

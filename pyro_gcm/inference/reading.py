@@ -28,7 +28,6 @@ from pyro_gcm._utils.moments import KnownMoments
 from pyro_gcm._utils.validation import ChecksRows, OfRows
 from pyro_gcm.distributions import LazyDistribution
 from pyro_gcm.distributions.event_sides import Left
-from pyro_gcm.distributions.revenue_posterior import coordinates
 from pyro_gcm.nets import Standardizer
 
 #: A program of Pyro's.
@@ -47,7 +46,6 @@ class Objective:
     :param name: as `fit` takes it.
     :param given: sites that are inputs, whose density does not count.
     :param hidden: sites that are not read at all.
-    :param missing: columns that may be NaN where a value is missing, which is drawn.
     :param untrained: prefixes of the parameters that it leaves as they are.
     :param generates_revenue: whether r can be drawn for given x after training.
     :param averages: whether each value of a finite z is trained on a likelihood of its own.
@@ -56,7 +54,6 @@ class Objective:
     name: str
     given: tuple[str, ...] = ("x", "r")
     hidden: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
     untrained: tuple[str, ...] = ()
     generates_revenue: bool = False
     averages: bool = False
@@ -71,8 +68,8 @@ class Plan:
     :param exact: sites whose distribution given the inputs takes the place of the story's.
     :param proposals: what predictions draw sites from in the place of the story's distribution.
     :param unweighted: those of them whose draws are not weighted by p / q.
-    :param informed: sites that predictions read only for rows with missing values, so that r says
-        nothing of other rows.
+    :param informed: sites that predictions do not read, so that r says nothing of a row; a
+        posterior draws them, with weights of their own.
     """
 
     given: tuple[str, ...] = ("x", "r")
@@ -196,7 +193,7 @@ class Reader:
 
         :param name: of the site.
         :param p: its distribution, or a function that returns it and is called only if needed.
-        :param obs: what was observed; NaN is a missing value, which is drawn.
+        :param obs: what was observed.
         :returns: the value; for a cost a `Left`.
         """
         if name in self.plan.hidden:
@@ -211,8 +208,6 @@ class Reader:
             value = obs
         elif obs is None:
             value = self.latent(name, p)
-        elif obs.isnan().any():
-            value = self.partly(name, p, obs)
         else:
             value = self.observe(name, p, obs)
         self.values[name] = value
@@ -230,15 +225,6 @@ class Reader:
         """The distribution of a latent site: that of the story, or the one given the inputs."""
         exact = self.plan.exact.get(name)
         return of(p) if exact is None else exact(self)
-
-    def partly(self, name: str, p: Any, obs: Tensor) -> Tensor:
-        """A site with missing values: those are a latent site of their own, the others count."""
-        missing = obs.isnan()
-        columns = columns_in_units(of(p))
-        draw = self.latent(f"{name}_missing", columns.mask(missing).to_event(1))
-        # In float64 the density is the same for rows of every type.
-        value = torch.where(missing, draw, obs.double())
-        return self.observe(name, columns.mask(~missing).to_event(1), value)
 
     def leave(self, name: str, p: Any) -> Any:
         """A site that is left as its distribution."""
@@ -315,31 +301,3 @@ def in_units(
         return dist.TransformedDistribution(standard(), [affine])
 
     return LazyDistribution(build, batch_shape, units.loc.shape, units.dtype)
-
-
-def columns_in_units(lazy: Any) -> Any:
-    """Turn the columns of a result of `in_units` into a batch dimension, to mask each of them.
-
-    :raises ValueError: for another distribution, or columns that depend on each other.
-    """
-    if not isinstance(lazy, LazyDistribution):
-        raise ValueError(
-            "x and r may have missing values only where the model draws them, not from a "
-            f"{type(lazy).__name__}"
-        )
-    built: Any = lazy.built
-    columns, to_units = coordinates(built.base_dist), built.transforms[0]
-    if columns.event_shape:
-        raise ValueError(
-            f"missing values need a decoder with independent columns, got {type(columns).__name__}"
-        )
-    affine = dist.transforms.AffineTransform(to_units.loc, to_units.scale)
-    return dist.TransformedDistribution(columns, [affine])
-
-
-def by_columns(fn: Any) -> Any:
-    """A distribution as a product over its columns, where `in_units` made it and it is one."""
-    try:
-        return columns_in_units(fn).to_event(1)
-    except ValueError:
-        return fn

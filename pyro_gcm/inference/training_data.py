@@ -16,10 +16,7 @@ from pyro_gcm._utils.validation import (
     checked_data,
     column_names,
     kind,
-    no_empty_column,
     positive_int,
-    refuse_empty,
-    row_blocks,
     vector,
 )
 from pyro_gcm._utils.warn import warn_user
@@ -56,8 +53,8 @@ class TrainingData:
     fold: Tensor | None = None
     given: dict[str, Tensor] | None = None
 
-    def __init__(self, model: StoryModel, missing: tuple[str, ...], validation: Any) -> None:
-        self.model, self.missing, self.share = model, missing, validation
+    def __init__(self, model: StoryModel, validation: Any) -> None:
+        self.model, self.share = model, validation
         if isinstance(validation, Real):
             return
         if not isinstance(validation, list | tuple) or len(validation) != 3:
@@ -72,7 +69,7 @@ class TrainingData:
         self.held_out = len(self.given["y"])
 
     def _checked(self, *columns: ArrayLike) -> dict[str, Tensor]:
-        return checked_data(self.model, *columns, required=_ALL, missing=self.missing, device=_CPU)
+        return checked_data(self.model, *columns, required=_ALL, device=_CPU)
 
 
 class DataInMemory(TrainingData):
@@ -81,13 +78,12 @@ class DataInMemory(TrainingData):
     def __init__(
         self,
         model: StoryModel,
-        missing: tuple[str, ...],
         columns: Sequence[ArrayLike | None],
         sample_weight: ArrayLike | None,
         groups: Any,
         validation: Any,
     ) -> None:
-        super().__init__(model, missing, validation)
+        super().__init__(model, validation)
         self.columns, self.weights = self._checked(*columns), None
         model.response.check_latent(model, self.columns["y"])
         self.groups = None if groups is None else _labels(groups, len(self.columns["x"]))
@@ -98,8 +94,6 @@ class DataInMemory(TrainingData):
             self.weights = weights if self.weighted else None
             self.groups = None if self.groups is None else self.groups[index]
         self.names = {name: column_names(columns[i]) for i, name in enumerate("xr")}
-        for name in ("x", "r"):
-            no_empty_column(name, self.columns[name], self.names[name])
         self.rows = len(self.columns["y"])
         if self.given is not None:
             self.columns = {n: torch.cat([self.columns[n], self.given[n]]) for n in self.columns}
@@ -113,10 +107,6 @@ class DataInMemory(TrainingData):
             self.fold = folds_of(y, options.cross_fit.members, self.order, self.groups)
         _warn_if_alike(y[: self.rows], self.model.response)
         self.outcomes = y[at], None if weights is None else weights[at]
-
-    def incomplete(self) -> set[str]:
-        """Which of x, r and y have missing values."""
-        return {n for n in _ALL if any(v.isnan().any() for v in row_blocks(self.columns[n]))}
 
     def learn_units(self) -> None:
         """Give the model the units of the training rows."""
@@ -222,19 +212,17 @@ class StreamedData(TrainingData):
     def __init__(
         self,
         model: StoryModel,
-        missing: tuple[str, ...],
         data: Any,
         names: Sequence[Any],
         validation: Any,
         memory: int,
     ) -> None:
-        super().__init__(model, missing, validation)
+        super().__init__(model, validation)
         self.memory = positive_int("memory", memory, minimum=1 << 20)
         self.source = open_source(data, *names)
         self.given_names = dict(zip(_ALL, names, strict=True))
         self.names = {name: n and list(n) for name, n in zip("xr", names, strict=False)}
         self.rows = self.source.rows
-        self._with_missing: set[str] = set()
         self._ends: list[Tensor] = []  # the lowest and the highest outcome so far
 
     def split_rows(self, options: TrainingOptions) -> None:
@@ -251,8 +239,6 @@ class StreamedData(TrainingData):
         )
         self.rows, self.outcomes = self.found.rows, (self.found.sample["y"], None)
         _warn_if_alike(self._ends[0], self.model.response)
-        for name, moments in (("x", self.found.x), ("r", self.found.r)):
-            refuse_empty(name, moments.count == 0.0, self.names[name])
 
     def _check(self, block: Block, first: int) -> None:
         try:
@@ -263,7 +249,6 @@ class StreamedData(TrainingData):
                 raise ValueError(f"{error.told} in {self._place(first, error)}") from error
             where = self.source.place(first)
             raise ValueError(f"{error}; rows are counted from {where}") from error
-        self._with_missing |= {name for name in _ALL if block[name].isnan().any()}
         y = torch.cat([*self._ends, checked["y"]])
         self._ends = [torch.stack([y.amin(0), y.amax(0)])]
 
@@ -282,10 +267,6 @@ class StreamedData(TrainingData):
     @property
     def _row_bytes(self) -> int:
         return sum(c[:1].nbytes for c in self.found.sample.values())
-
-    def incomplete(self) -> set[str]:
-        """See `DataInMemory`."""
-        return self._with_missing
 
     def learn_units(self) -> None:
         """Mean and spread of all rows; quantiles from a sample of them."""
@@ -314,7 +295,7 @@ class StreamedData(TrainingData):
 
 
 def _warn_if_alike(y: Tensor, response: Outcomes) -> None:
-    """Warn where all rows have one outcome, or no event; of NaN nothing is said.
+    """Warn where all rows have one outcome, or no event.
 
     :param y: rows [n] or [n, D] as `response.outcome` gives them.
     """

@@ -37,7 +37,6 @@ class TrainingPair(NamedTuple):
     :param enumerated: sites with a finite support that the program sums out.
     :param averaged: those of them that the guide enumerates too, so that each of their values is
         trained on a likelihood of its own.
-    :param missing: columns that may be NaN where a value is missing.
     :param loss: the only loss of the objective, or None where any ELBO will do.
     :param plan: how a reader of the story treats its sites.
     :param temperature: factor on the log-densities of the latent sites.
@@ -49,7 +48,6 @@ class TrainingPair(NamedTuple):
     shared: tuple[str, ...] = ()
     enumerated: tuple[str, ...] = ()
     averaged: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
     loss: ELBO | None = None
     plan: Plan = Plan()
     temperature: float = 1.0
@@ -142,7 +140,6 @@ def training_pair(model: StoryModel, objective: str) -> TrainingPair:
         shared=tuple(name for name in sampled if guided.get(name, True)),
         enumerated=finite,
         averaged=finite if plan.averages else (),
-        missing=model.objective_records[objective].missing,
         loss=PaperLoss() if objective == "paper" else None,
         plan=plan,
     )

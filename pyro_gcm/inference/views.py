@@ -66,7 +66,7 @@ def given_inputs(model: Program) -> Program:
     A latent variable that r depends on is drawn from its distribution given x and r, where its site
     says so: `infer={"given_inputs": function -> distribution}`, as the kernel k of `IGCM` does.
 
-    :raises RuntimeError: when run without x or r, or with missing values among them.
+    :raises RuntimeError: when run without x or r.
     """
     return _wrap(HideInputsMessenger(("x", "r", "w")), model)
 
@@ -79,7 +79,7 @@ def conditional(model: Program, *, kernel: str | None = None) -> Program:
 
         svi = SVI(conditional(gcm.model), gcm.guide, Adam({"lr": 0.01}), Trace_ELBO())
 
-    :raises RuntimeError: when run without x or r, or with missing values among them.
+    :raises RuntimeError: when run without x or r.
     """
     return collapse(given_inputs(model), kernel=kernel)
 
@@ -196,11 +196,6 @@ class HideInputsMessenger(Messenger):
 
     def _pyro_sample(self, msg: Any) -> None:
         name = msg["name"]
-        if name in ("x_missing", "r_missing") and name[0] in self.names:
-            raise RuntimeError(
-                f"conditional: '{name[0]}' has missing values, which only the joint program "
-                "p(x, r, y) can integrate out"
-            )
         if name in ("x", "r") and name in self.names and not msg["is_observed"]:
             raise RuntimeError(
                 f"conditional: '{name}' is an input of p(y | x, r) and must be given"

@@ -69,10 +69,8 @@ class Parts(nn.Module):
         self.z_prior = build.prior_part("prior", prior, self.x_dim, self.z_dim, hidden)
         self.reads_x = not isinstance(self.z_prior, StandardNormal)
         self.enumerates = build.has_finite_support(self.z_prior, self.x_dim)
-        fillable = (column for kind in self.objective_records.values() for column in kind.missing)
-        self.may_be_missing = () if self.reads_x else tuple(fillable)  # columns of the program
-        sizes, missing = (self.x_dim, self.r_dim, self.z_dim), "x" in self.may_be_missing
-        self.z_guide = build.guide_part(guide, self.z_prior, *sizes, hidden, missing=missing)
+        sizes = self.x_dim, self.r_dim, self.z_dim
+        self.z_guide = build.guide_part(guide, self.z_prior, *sizes, hidden)
         self.guide_reads_outcome = build.reads_outcome(self.z_guide, self.x_dim, self.r_dim)
         family = parts["cost_family"]
         if not isinstance(family, nn.Module):
@@ -194,7 +192,7 @@ class Parts(nn.Module):
         :param moments: those of "x" and "r", where the rows are only a sample of the data.
         """
         known = moments or {}
-        (x, r), y = columns_of_units(self, x, r), self.response.outcome(y, missing=True)
+        (x, r), y = columns_of_units(self, x, r), self.response.outcome(y)
         self.x_standardizer.learn(x, known.get("x"))
         self.learn_features(x.to(self.device))
         if self.response.standardizes_revenue:

@@ -60,12 +60,9 @@ def prior_part(
 
 
 def guide_part(
-    guide: Any, prior: nn.Module, x_dim: int, r_dim: int, z_dim: int, hidden: Any, *, missing: bool
+    guide: Any, prior: nn.Module, x_dim: int, r_dim: int, z_dim: int, hidden: Any
 ) -> nn.Module | None:
-    """q(z|x, r, y), or None where z is drawn from the prior itself, or summed out.
-
-    :param missing: whether values of x may be missing.
-    """
+    """q(z|x, r, y), or None where z is drawn from the prior itself, or summed out."""
     given_x = not isinstance(prior, StandardNormal)
     guide = guide if guide is not None else "prior" if given_x else "amortised"
     if not isinstance(guide, nn.Module):
@@ -86,8 +83,7 @@ def guide_part(
     elif guide.startswith("posterior"):
         part = PosteriorGuide(network(guide)(x_dim + r_dim + 1, z_dim, hidden=hidden))
     else:
-        in_dim = 2 * x_dim if missing else x_dim
-        part = AmortizedGuide(network(guide)(in_dim, z_dim, hidden=hidden), missing)
+        part = AmortizedGuide(network(guide)(x_dim, z_dim, hidden=hidden))
     if not given_x:
         refusal = _refusal(part, (x_dim,), 2)
         if refusal is not None:

@@ -109,7 +109,7 @@ class StoryTarget(Target):
         """All sites of draws that agree with y, the costs in these units."""
         sites, revenue = self._standard_sites(draws, rows)
         if self.units == "data" and "c" in sites:
-            r, c = sites.get("r", rows.r), sites["c"]
+            r, c = rows.r, sites["c"]
             units = self.model.r_standardizer
             sites["c"] = costs_in_units(c, c < revenue, r, units)
         return sites
@@ -118,8 +118,7 @@ class StoryTarget(Target):
         """The sites of draws: c (and k) exactly, and y once more, a new outcome; the revenue."""
         shape = draws.num_draws, len(rows.x)
         p_y = Predicted(self.model, self.plan, known=draws.values).read(rows.x, rows.r).p_y
-        noted = {"e", "x_missing", "r_missing"}
-        sites = {name: v for name, v in draws.values.items() if name not in noted}
+        sites = {name: v for name, v in draws.values.items() if name != "e"}
         sites = {name: v.expand(*shape, *v.shape[2:]) for name, v in sites.items()}
         event = getattr(p_y, "event", p_y)
         event = event if isinstance(event, OrderEvent) else None

@@ -18,10 +18,10 @@ from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import no_nan, positive_int
 from pyro_gcm.distributions.base import is_rounding
 from pyro_gcm.distributions.event_planes import coarse, on_grid
-from pyro_gcm.inference.reading import Objective, Plan, Reader, in_units
+from pyro_gcm.inference.reading import Objective, Plan, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.strict_predictions import StrictPredictions
-from pyro_gcm.nets import Conditional, StandardNormal, with_missing_indicators
+from pyro_gcm.nets import Conditional, StandardNormal
 from pyro_gcm.nets.conditional import joined, widths_of
 from pyro_gcm.responses import Response
 
@@ -46,9 +46,7 @@ class GCM(StrictPredictions):
     or the whole of it with objective "joint".
 
     `predict` and `surface` increase in r, across calls and batch sizes: see
-    `prediction.base_samples`. After joint training draws of z are weighted by p(z) p(x|z) / q(z|x),
-    and x and r may have missing values (NaN), for which nothing is promised: the observed revenues
-    then also inform the missing ones, so that p(y | x, r) itself may fall.
+    `prediction.base_samples`. After joint training draws of z are weighted by p(z) p(x|z) / q(z|x).
 
     `cost(x)` is in the units of the revenues if there is one cost for each: then `cdf(r)` is the
     prediction of a binary response. Behind a revenue map it is in the map's units.
@@ -93,7 +91,7 @@ class GCM(StrictPredictions):
 
     objective_records = {
         "conditional": Objective("conditional", hidden=("w",), untrained=JOINT_PARTS),
-        "joint": Objective("joint", given=(), missing=("x", "r"), generates_revenue=True),
+        "joint": Objective("joint", given=(), generates_revenue=True),
     }
     objectives = tuple(objective_records)
 
@@ -126,10 +124,9 @@ class GCM(StrictPredictions):
             self.add_parts(
                 response, widths_of(hidden), (alternatives, costs), seed=int(seed), **parts
             )
-        # Missing values of x and r, and w, are drawn too where the program has them.
         sizes = {"z": self.z_dim}
         if not self.reads_x:
-            sizes |= {"x_missing": self.x_dim, "w": self.r_dim, "r_missing": self.r_dim}
+            sizes["w"] = self.r_dim
         self.add_units(num_samples, sizes, int(seed))
 
     def add_parts(
@@ -164,7 +161,7 @@ class GCM(StrictPredictions):
         self.x_decoder: Any = build.x_decoder_part(parts["x_decoder"], *x_parts)
         self.w_guide: Any = None if self.reads_x else StandardNormal(0)
         if self.r_dim and not self.reads_x:
-            self.w_guide = Conditional(dist.Normal, 2 * columns, (self.r_dim,), hidden)
+            self.w_guide = Conditional(dist.Normal, columns, (self.r_dim,), hidden)
         plain = isinstance(self.revenue_map, nn.Identity)
         self.costs_have_units = plain and not self.response.moves_revenue
 
@@ -197,19 +194,16 @@ class GCM(StrictPredictions):
         """z from p(z|x), or from q(z|x) with prior N(0, I); weighed after objective "joint"."""
         plan = self.plan(self.objective)
         if "r" not in plan.given:  # it may not weigh the draws, or predictions could fall in it
-            plan = replace(plan, informed=("w", "r_missing", "r"))
+            plan = replace(plan, informed=("w", "r"))
         if self.reads_x:
             return plan
         proposals: Any = {"z": lambda read: self.z_guide_dist(read.x, None, None)}
         if self.objective != "joint":  # the literal loss of the paper
             return replace(plan, proposals=proposals, unweighted=("z",))
-        return replace(plan, proposals=proposals | {"w": self._w_given})
-
-    def _w_given(self, read: Reader) -> Any:
-        """q(w|x, r) for the completed x of the draws."""
-        covariates = self.x_standardizer(read.values["x"])
-        r = self.r_standardizer(read.r)
-        return self.w_guide_dist(covariates, r.expand(*covariates.shape[:-1], -1))
+        proposals["w"] = lambda read: self.w_guide_dist(
+            self.x_standardizer(read.x), self.r_standardizer(read.r)
+        )
+        return replace(plan, proposals=proposals)
 
     def check_objective(self, objective: str) -> None:
         """Refuse "joint" without a density of x and r."""
@@ -233,8 +227,8 @@ class GCM(StrictPredictions):
         return self.w_prior()
 
     def w_guide_dist(self, covariates: Tensor, r: Tensor) -> Any:
-        """q(w | x, r) for standardised x and r, NaN where they are missing."""
-        return self.w_guide(joined(with_missing_indicators(covariates), with_missing_indicators(r)))
+        """q(w | x, r) for standardised x and r."""
+        return self.w_guide(joined(covariates, r))
 
     def r_dist(self, w: Tensor, covariates: Tensor) -> Any:
         """p(r|w, x) in data units, or the p(r) of the response."""

@@ -76,10 +76,9 @@ class Posteriors(Predictions):
 
         In the units of what the costs are compared with.
         """
-        noise, record = self.noise(num_samples), self.objective_records[self.objective]
-        rows = matrix("x", x, self.x_dim, "x_dim", self.device, missing="x" in record.missing)
-        missing, plan = -len(rows) % at_once(BLOCK_ROWS, rows.device), self.prediction_plan
-        whole = torch.cat([rows, rows[-1:].expand(missing, -1)])
+        noise, rows = self.noise(num_samples), matrix("x", x, self.x_dim, "x_dim", self.device)
+        lacking, plan = -len(rows) % at_once(BLOCK_ROWS, rows.device), self.prediction_plan
+        whole = torch.cat([rows, rows[-1:].expand(lacking, -1)])
         draws = Predicted(self, plan, noise, until="c").read(whole, None).of_rows(len(rows))
         again = Predicted(self, plan, known=draws.values, until="c").read(rows, None)
         return LatentMixture(again.left["c"].fn, *self.cost_units(), draws.log_weights)
@@ -117,9 +116,9 @@ class Posteriors(Predictions):
     ) -> PosteriorDraws:
         """Independent draws of every site of given rows, conditioned on y where it is given.
 
-        The sites are z, c, k of `IGCM`, w after "joint" training, what was missing of x and r, and
-        y: a new outcome of the row with the same z (and k), for predictive checks. Given y, costs
-        are drawn exactly and all agree with it.
+        The sites are z, c, k of `IGCM`, w after "joint" training, and y: a new outcome of the row
+        with the same z (and k), for predictive checks. Given y, costs are drawn exactly and all
+        agree with it.
 
         p(z|x) is what predictions average over; for prior "standard" under objective "conditional"
         that is q(z|x). A z with finitely many values, such as a member, is drawn exactly by Bayes'
@@ -212,8 +211,7 @@ class Posteriors(Predictions):
 
         For `IGCM` log p(y | z, k).
 
-        :param sites: draws [S, B, ...] of z (and k), such as those of `posterior`, with x and r
-            where values of them are missing.
+        :param sites: draws [S, B, ...] of z (and k), such as those of `posterior`.
         """
         rows = self.rows(x, r, y, required="xry")
         if not isinstance(sites, Mapping):
@@ -232,18 +230,13 @@ class Posteriors(Predictions):
         :raises ValueError: for sites that are not there, or have another shape.
         """
         shapes = self.latent_shapes()
-        needed = {name for name in shapes if name not in self.prediction_plan.informed}
-        gaps = {name for name in ("x", "r") if getattr(rows, name).isnan().any()}
         checked: dict[str, Tensor] = {}
-        for name, shape in {**shapes, "x": (self.x_dim,), "r": (self.r_dim,)}.items():
+        for name, shape in shapes.items():
             if name not in sites:
-                if name in needed | gaps:
+                if name not in self.prediction_plan.informed:
                     raise ValueError(f"sites must have draws of {name}, got {sorted(sites)}")
                 continue
-            if name in ("x", "r") and name not in gaps:
-                continue
-            values = as_tensor(f"sites[{name!r}]", sites[name], self.device)
-            values = values if name in ("x", "r") else values.to(self.dtype)
+            values = as_tensor(f"sites[{name!r}]", sites[name], self.device).to(self.dtype)
             count = next(iter(checked.values())).shape[0] if checked else values.shape[0]
             if values.shape != (count, len(rows.x), *shape):
                 wanted = ", ".join(map(str, ("draws", len(rows.x), *shape)))

@@ -253,17 +253,15 @@ class Predictions(OrderEventModel):
         return surfaces.row_predictions(self, rows.x, rows.r, noise), empty
 
     def grid(self, x: ArrayLike, revenues: ArrayLike) -> tuple[Tensor, Tensor]:
-        """Checked x and revenues of a surface, without missing values."""
+        """Checked x and revenues of a surface."""
         x = matrix("x", x, self.x_dim, "x_dim", self.device)
         revenues = matrix("revenues", revenues, self.r_dim, "r_dim", self.device)
         self.response.check_revenue(revenues)
         return x, revenues
 
     def rows(self, *columns: ArrayLike | None, required: str = "xr") -> Rows:
-        """Checked columns x, r, (y); values may be missing where the model was trained so."""
-        missing, device = self.objective_records[self.objective].missing, self.device
-        data = checked_data(self, *columns, required=required, missing=missing, device=device)
-        return Rows(**data)
+        """Checked columns x, r, (y)."""
+        return Rows(**checked_data(self, *columns, required=required, device=self.device))
 
     def noise(self, num_samples: Count) -> FixedNoise:
         """Return the noise behind the draws of predictions, the same at every call."""

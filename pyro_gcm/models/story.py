@@ -105,8 +105,7 @@ class OrderEventModel(Parts):
     def model(self, x: Given = None, r: Given = None, y: Given = None, *, size: int = 1) -> Tensor:
         """The story as an explicit Pyro program; what is not given is drawn.
 
-        :param x: [B, x_dim] in data units; needed with a conditional prior. `r`: [B, r_dim]. With
-            prior "standard" of `GCM`, NaN is a missing value in both.
+        :param x: [B, x_dim] in data units; needed with a conditional prior. `r`: [B, r_dim].
         :param y: [B].
         :param size: number of rows when neither x nor r is given.
         :returns: y, [B].
@@ -147,7 +146,7 @@ class OrderEventModel(Parts):
     ) -> tuple[Any, Any, Any, int]:
         """Inputs, their values checked while Pyro's validation is on, and the number of rows."""
         if is_validation_enabled():
-            data = checked_data(self, x, r, y, missing=self.may_be_missing, device=self.device)
+            data = checked_data(self, x, r, y, device=self.device)
             # The checks see copies without a gradient; programs may be differentiated by x and r.
             x, r = (given_or(v, data.get(n)) for n, v in (("x", x), ("r", r)))
             y = data.get("y")

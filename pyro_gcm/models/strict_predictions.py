@@ -122,7 +122,7 @@ class StrictPredictions(Posteriors):
         rounded = self.response.prediction_dtype(self.dtype)
 
         def block(x: Tensor, r: Tensor, of: Tensor | None = None) -> Tensor:
-            # Costs do not depend on r, nor do weights of the draws where nothing is missing.
+            # Costs do not depend on r, nor do weights of the draws.
             predictions = MovingRevenues(self, noise, x, r)
 
             def prediction(value: Tensor) -> Tensor:

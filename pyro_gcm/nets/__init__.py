@@ -9,7 +9,6 @@ from pyro_gcm.nets.conditional import (
     ConstantLogits,
     PosteriorGuide,
     RevenueGuide,
-    with_missing_indicators,
 )
 from pyro_gcm.nets.latent import (
     ConditionalCategorical,
@@ -48,5 +47,4 @@ __all__ = [
     "StandardNormal",
     "Standardizer",
     "TabularFeatures",
-    "with_missing_indicators",
 ]

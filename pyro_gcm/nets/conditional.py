@@ -46,22 +46,6 @@ def joined(*columns: Tensor) -> Tensor:
     return torch.cat([part.expand(*batch, -1) for part in columns], dim=-1)
 
 
-def with_missing_indicators(columns: Tensor) -> Tensor:
-    """Replace NaN by 0 and append one missing-value indicator per column.
-
-    Zero is the mean of a standardised column; the indicator (1 if the value is missing, else 0)
-    distinguishes a missing value from an observed 0.
-
-    :param columns: values, NaN where they are missing, [..., d].
-    :returns: [..., 2 d], in the dtype of `columns`.
-
-    >>> with_missing_indicators(torch.tensor([[1.5, float("nan")]]))
-    tensor([[1.5000, 0.0000, 0.0000, 1.0000]])
-    """
-    missing = columns.isnan()
-    return torch.cat([columns.masked_fill(missing, 0.0), missing.to(columns.dtype)], dim=-1)
-
-
 def positive(raw: Tensor, at_zero: float = 1.0) -> Tensor:
     """Softplus with a minimum of 0.05, shifted so that raw = 0 gives `at_zero`.
 
@@ -145,10 +129,7 @@ class AmortizedGuide(nn.Module):
     """q(z | x) (paper, section 3.3), which predictions may use since it does not read r or y.
 
     :param q_z: a network from a context to a distribution of z, such as `Conditional`,
-        `ConditionalFlow` or `ConditionalMixture`. Its context has x_dim columns, or 2 x_dim with
-        `missing_indicators`.
-    :param missing_indicators: whether to pass `with_missing_indicators(x)` to the network, for x
-        with missing values (NaN); otherwise x is passed.
+        `ConditionalFlow` or `ConditionalMixture`. Its context has x_dim columns.
 
     >>> import pyro.distributions as dist
     >>> from pyro_gcm.nets import Conditional
@@ -157,14 +138,13 @@ class AmortizedGuide(nn.Module):
     torch.Size([5])
     """
 
-    def __init__(self, q_z: nn.Module, missing_indicators: bool = False) -> None:
+    def __init__(self, q_z: nn.Module) -> None:
         super().__init__()
         self.q_z = q_z
-        self.missing_indicators = missing_indicators
 
     def forward(self, x: Tensor, r: Tensor | None = None, y: Tensor | None = None) -> Any:
         """The distribution of z, with batch shape [B], for standardised x [B, x_dim]."""
-        return self.q_z(with_missing_indicators(x) if self.missing_indicators else x)
+        return self.q_z(x)
 
 
 @recorded("nets.PosteriorGuide")
@@ -175,9 +155,7 @@ class PosteriorGuide(AmortizedGuide):
     break the monotonicity in r.
 
     :param q_z: a network from a context to a distribution of z. Its context is [x, r, y], with
-        x_dim + r_dim + 1 columns, or 2 (x_dim + r_dim) + 1 with `missing_indicators`.
-    :param missing_indicators: whether to pass `with_missing_indicators` of x and r to the network,
-        for missing values (NaN); y is passed unchanged.
+        x_dim + r_dim + 1 columns.
 
     >>> import pyro.distributions as dist
     >>> from pyro_gcm.nets import Conditional
@@ -196,10 +174,7 @@ class PosteriorGuide(AmortizedGuide):
         if r is None or y is None:
             missing = " and ".join(name for name, v in (("r", r), ("y", y)) if v is None)
             raise ValueError(f"q(z|x, r, y) needs r and y, got None for {missing}")
-        columns = torch.cat([x, r], dim=-1)
-        if self.missing_indicators:
-            columns = with_missing_indicators(columns)
-        return self.q_z(torch.cat([columns, y.to(columns.dtype).unsqueeze(-1)], dim=-1))
+        return self.q_z(torch.cat([x, r, y.to(x.dtype).unsqueeze(-1)], dim=-1))
 
 
 @recorded("nets.RevenueGuide")

@@ -120,20 +120,19 @@ def quantile_knots(column: Tensor, size: int, min_rows: int = 1) -> Tensor:
     The count of a value is limited to that of one knot, so that a frequent value takes one knot and
     leaves the others to the remaining values.
 
-    :param column: rows [n]; NaN is ignored.
+    :param column: rows [n].
     :param size: the most knots, at least 2.
     :param min_rows: rows from every knot up to the next one, and from the last one on.
     :returns: [at most size], in the dtype of the column.
     """
-    rows = column[~column.isnan()]
-    values, counts = rows.unique(return_counts=True)
+    values, counts = column.unique(return_counts=True)
     if min_rows > 1:
         kept = _with_enough_rows(counts, min_rows)
         ends = counts.cumsum(0)[torch.cat([kept[1:], kept.new_tensor([len(counts)])]) - 1]
         values, counts = values[kept], ends.diff(prepend=ends.new_zeros(1))
     if len(values) <= size:
         return values
-    weight = counts.double().clamp(max=len(rows) / size).cumsum(0)
+    weight = counts.double().clamp(max=len(column) / size).cumsum(0)
     step = torch.arange(size, device=weight.device)
     targets = weight[0] + (weight[-1] - weight[0]) * step / (size - 1)
     place = (torch.searchsorted(weight, targets) - step).cummax(0).values + step

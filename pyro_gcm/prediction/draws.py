@@ -168,10 +168,6 @@ class PosteriorDraws(Mapping[str, Tensor]):
         kept = {name: self.sites[name] for name in sites if name in self.sites}
         return replace(self, sites=kept)
 
-    def with_sites(self, **sites: Tensor) -> PosteriorDraws:
-        """The same with these sites added or replaced."""
-        return replace(self, sites={**self.sites, **sites})
-
     def quality(self) -> dict[str, Tensor]:
         """Everything but the sites, by name."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "sites"}

@@ -93,32 +93,18 @@ def posterior_draws(
             "draws before y that have no weights (not so after objective='joint', nor with a "
             "kernel_prior that is not normal): use 'importance'"
         )
-    # Missing values of x or r are drawn as well: rows with and without do not mix in a block.
-    incomplete = rows.x.isnan().any(-1) | rows.r.isnan().any(-1)
     enumerated = method in ("auto", "enumeration") and target.is_finite
     exact = enumerated or (method != "importance" and target.allows_rejection)
     at_once = max(num_samples, 64) if exact else max(num_samples, num_proposals)
     size = max(1, _DRAWS_AT_ONCE // at_once)
-    kinds = [kind.nonzero()[:, 0] for kind in (~incomplete, incomplete)]
-    groups = [index for kind in kinds for index in kind.split(size) if len(index)]
     merged: PosteriorDraws | None = None
     randomness = Randomness(seed, rows.x.device)
     with tqdm(total=len(rows.x), disable=not progress, delay=2, desc="draws", unit="row") as bar:
-        for index in groups:
-            block = rows.take(index)
+        for index, block in rows.split(size):
             with randomness.in_use():
                 draws = _draw(target, block, num_samples, method, num_proposals)
-            if incomplete.any():
-                inputs = {"x": block.x, "r": block.r, **draws.sites}
-                whole = {k: inputs[k].expand(num_samples, len(index), -1) for k in ("x", "r")}
-                if not incomplete.all():  # drawn values have the type of the model
-                    types = {
-                        k: torch.promote_types(getattr(rows, k).dtype, target.dtype) for k in whole
-                    }
-                    whole = {k: values.to(types[k]) for k, values in whole.items()}
-                draws = draws.with_sites(**whole)
             if merged is None:
-                merged = draws if len(groups) == 1 else draws.empty_like(len(rows.x))
+                merged = draws if len(index) == len(rows.x) else draws.empty_like(len(rows.x))
             if merged is not draws:
                 merged.index_copy_(index, draws)
             bar.update(len(index))

@@ -14,7 +14,7 @@ from torch import Tensor
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.tensors import without_products
-from pyro_gcm.inference.reading import Plan, Reached, Reader, StoryModel, by_columns, of
+from pyro_gcm.inference.reading import Plan, Reached, Reader, StoryModel, of
 from pyro_gcm.prediction.base_samples import driven_draws
 from pyro_gcm.prediction.draws import Draws
 
@@ -167,14 +167,13 @@ class FixedNoise(Noise):
 class Predicted(Reader):
     """Draws of the latent sites of rows, from p(z|x) and the like, and p(y | the draws).
 
-    Draws have log-weights where they do not come from the story's distributions given x. They
-    depend on r only for rows with missing values, and where the plan says so. With known values the
-    story is read once more for them, and has no weights.
+    Draws have log-weights where they do not come from the story's distributions given x. With
+    known values the story is read once more for them, and has no weights.
 
     :param noise: what drives the draws; it may be left out where values are known.
     :param known: values of the latent sites by name, [N, b, *event], to be had in place of draws.
-    :param separately: whether informed sites are drawn for rows without gaps too, with weights of
-        their own: y does not depend on them.
+    :param separately: whether informed sites are drawn too, with weights of their own: y does not
+        depend on them.
     :param until: a site at which the reading ends.
     """
 
@@ -205,12 +204,6 @@ class Predicted(Reader):
         if r is None:
             given_r = {*self.plan.exact, *self.plan.proposals, "w", "r"} - {"z"}
             self.plan = replace(self.plan, hidden=(*self.plan.hidden, *given_r))
-        self.is_whole = True
-        if self.plan.informed:
-            self.gaps = x.isnan().any(-1)
-            if r is not None:
-                self.gaps = self.gaps | r.isnan().any(-1)
-            self.is_whole = not self.gaps.any()
         if shared := self.model.shared_sites():
             self.known_shared |= {name: self.known[name] for name in shared if name in self.known}
             self.model.guide_shared(self._share_guided)
@@ -220,11 +213,8 @@ class Predicted(Reader):
         weights = self.log_weights
         if weights is not None:
             weights = torch.log_softmax(weights, 0)
-        drawn, separate = self.drawn, {}
-        if self.separate:
-            separate = {name: (v, self._log_separate) for name, v in self.separate.items()}
-            drawn = {name: v for name, v in drawn.items() if name not in separate}
-        return Draws(self.noise.count, drawn, self.left, self.p_y, weights, separate)
+        separate = {name: (v, self._log_separate) for name, v in self.separate.items()}
+        return Draws(self.noise.count, self.drawn, self.left, self.p_y, weights, separate)
 
     def _share_guided(self, name: str, q: Any) -> Tensor:
         """Draws of a site that all rows share from its fitted guide, one for each draw of a row."""
@@ -238,7 +228,7 @@ class Predicted(Reader):
         informed = name in self.plan.informed
         if self.known:
             return self.known.get(name) if informed else self.known[name]
-        if informed and self.is_whole and not self.separately:
+        if informed and not self.separately:
             return None
         propose = self.plan.proposals.get(name)
         if propose is None:
@@ -250,36 +240,21 @@ class Predicted(Reader):
                 log_w = self.distribution(name, p).log_prob(value) - q.log_prob(value)
         if log_w is not None:
             self._weigh(name, log_w)
-        if informed and self.is_whole:
-            self.separate[name] = value
-        self.drawn[name] = value
+        (self.separate if informed else self.drawn)[name] = value
         return value
 
     def observe(self, name: str, p: Any, value: Tensor) -> Tensor:
         """The density of what was observed weighs the draws."""
-        if not self.known and (
-            name not in self.plan.informed or not self.is_whole or self.separate
-        ):
-            # By columns, as for rows with gaps: a row has the same bits beside such rows.
-            self._weigh(name, by_columns(of(p)).log_prob(value.double()))
-        return value
-
-    def partly(self, name: str, p: Any, obs: Tensor) -> Tensor:
-        """Complete a partly observed site; the completed values are a part of the draws."""
-        if self.known:
-            return self.known[name]
-        value = super().partly(name, p, obs)
-        self.drawn[name] = value = torch.where(obs.isnan(), value, obs)
+        if not self.known and (name not in self.plan.informed or self.separate):
+            self._weigh(name, of(p).log_prob(value.double()))
         return value
 
     def _weigh(self, name: str, log_w: Tensor) -> None:
         log_w = log_w.double()
         if name in self.plan.informed:
-            if self.is_whole:
-                self._log_separate = self._log_separate + log_w
-                return
-            log_w = torch.where(self.gaps, log_w, 0.0)
-        self.log_weights = log_w if self.log_weights is None else self.log_weights + log_w
+            self._log_separate = self._log_separate + log_w
+        else:
+            self.log_weights = log_w if self.log_weights is None else self.log_weights + log_w
 
     def leave(self, name: str, p: Any) -> Any:
         """A cost, whose distribution is a part of the draws; a known kernel is that value."""

@@ -55,7 +55,7 @@ class Ordinal(Response, name="ordinal"):
 
     def check_outcome(self, y: Tensor) -> None:
         """Whole numbers from 0 to L - 1."""
-        strange = ((y != y.round()) | (y < 0) | (y > self.levels - 1)) & ~y.isnan()
+        strange = (y != y.round()) | (y < 0) | (y > self.levels - 1)
         if strange.any():
             raise ValueError(
                 f"y must be a level from 0 to {self.levels - 1} for {self.levels} levels, got "

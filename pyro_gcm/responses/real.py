@@ -47,7 +47,7 @@ class Binary(Response, name="binary"):
 
     def check_outcome(self, y: Tensor) -> None:
         """Only 0 and 1; NaN where costs may be given in its place."""
-        strange = (y != 0) & (y != 1) & ~y.isnan()
+        strange = (y != 0) & (y != 1)
         if strange.any():
             raise ValueError(
                 "y must be 0 or 1 for response='binary', got "

@@ -121,14 +121,9 @@ class Response(nn.Module):
         :param cost_shape: event shape of the costs.
         """
 
-    def outcome(
-        self, y: ArrayLike, device: torch.device | None = None, *, missing: bool = False
-    ) -> Tensor:
-        """y as a tensor with a row for each of the data, [n] by default.
-
-        :param missing: whether to accept NaN, which marks a missing value.
-        """
-        return vector("y", y, device, missing=missing)
+    def outcome(self, y: ArrayLike, device: torch.device | None = None) -> Tensor:
+        """y as a tensor with a row for each of the data, [n] by default."""
+        return vector("y", y, device)
 
     def from_standard(self, standard: Tensor) -> Tensor:
         """y at a number without a unit, with which it rises, where `predictive` has quantiles."""

@@ -117,9 +117,7 @@ class Several(Response):
         for part in self.parts:
             part.prepare(encoder, (*cost_shape[:-1], self.costs))
 
-    def outcome(
-        self, y: ArrayLike, device: torch.device | None = None, *, missing: bool = False
-    ) -> Tensor:
+    def outcome(self, y: ArrayLike, device: torch.device | None = None) -> Tensor:
         """Outcomes by name as columns side by side, [n, D] in float64.
 
         :raises TypeError: for anything but a mapping of all names or such columns.

@@ -66,9 +66,7 @@ class Survival(AxisResponse, name="survival"):
         self.horizon = None if horizon is None else positive("horizon", horizon)
         self.register_buffer("reference", torch.tensor(self.horizon or 1.0, dtype=torch.float64))
 
-    def outcome(
-        self, y: ArrayLike, device: torch.device | None = None, *, missing: bool = False
-    ) -> Tensor:
+    def outcome(self, y: ArrayLike, device: torch.device | None = None) -> Tensor:
         """(lower, upper, entry), [n, 3] in float64.
 
         :raises TypeError: for anything else than `SurvivalTimes` or numbers.

@@ -74,13 +74,12 @@ def constant_loss(
     """The mean of -log p(y) in nats of a good distribution that is the same for all rows.
 
     :param loss: of outcomes and shares of the rows, `constant_loss` of a response.
-    :param y: outcomes of the training rows as `response.outcome` gives them; NaN is left out.
+    :param y: outcomes of the training rows as `response.outcome` gives them.
     :param weight: of the rows, [n].
     :returns: None where y says nothing of a spread.
     """
     weight = torch.ones(len(y)) if weight is None else weight
-    known = ~y.reshape(len(y), -1).isnan().any(1)
-    y, share = y[known].double().cpu(), weight[known].double().cpu()
+    y, share = y.double().cpu(), weight.double().cpu()
     share = share / share.sum()
     return None if (y == y[:1]).all() else loss(y, share)
 

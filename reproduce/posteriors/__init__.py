@@ -1,1 +1,1 @@
-"""Ten posteriors that are known, and what samplers and guides make of them."""
+"""Nine posteriors that are known, and what samplers and guides make of them."""

@@ -12,7 +12,7 @@ import numpy as np
 from reproduce.posteriors.quadrature import Cell, Joint, at_point, between, line, moments, normal
 
 Numbers = dict[str, Any]
-INF, NAN = np.inf, np.nan
+INF = np.inf
 #: Standard deviations of a prior beyond which a latent coordinate is not followed.
 FAR = 10.0
 
@@ -24,7 +24,7 @@ class Problem:
     :param title: what it is a case of; `story`: its densities, a line each.
     :param numbers: all constants of the story.
     :param x, r, y: the rows, [B, x_dim], [B, r_dim] and [B], or [B, 3] of (lower, upper, entry)
-        for times; NaN is a missing value.
+        for times.
     :param joint: function (problem, row, panels) -> the joint density of a row on a grid.
     :param unit: of the costs, and so of what they are compared with.
     """
@@ -132,26 +132,6 @@ def kernel(p: Problem, row: int, panels: int) -> Joint:
     weight = weight * normal(p.r[row][0], mean, p["dr_scale"])
     costs = {f"c[{j}]": _sides(p, j, p["c_loc"][j] + p["c_slope"][j] * z, k[j]) for j in (0, 1)}
     latents = {"z[0]": z, "k[0]": k[0], "k[1]": k[1]}
-    return Joint(latents, weight, costs, _all_below(p, row))
-
-
-def generated(p: Problem, row: int, panels: int) -> Joint:
-    """z, w ~ N(0, 1), x | z and r | w, x normal; what is missing of x and r is on the grid too."""
-    x: Any = p.x[row][0]
-    r: Any = p.r[row][0]
-    axes = 2 + int(np.isnan(x)) + int(np.isnan(r))
-    (z, dz), (w, dw) = (line(-8.0, 8.0, panels, axis, axes) for axis in (0, 1))
-    latents: dict[str, Any] = {"z[0]": z, "w[0]": w}
-    weight: Any = dz * dw
-    for name in ("x", "r"):
-        if np.isnan(x if name == "x" else r):
-            value, width = line(-8.0, 8.0, panels, len(latents), axes)
-            weight, latents[f"{name}[0]"] = weight * width, value
-            x, r = (value, r) if name == "x" else (x, value)
-    weight = weight * normal(z, 0.0, 1.0) * normal(w, 0.0, 1.0)
-    weight = weight * normal(x, p["x_slope"] * z, p["x_scale"])
-    weight = weight * normal(r, p["r_slope"][0] * w + p["r_slope"][1] * x, p["r_scale"])
-    costs = {"c[0]": _sides(p, 0, p["c_slope"][0] * z, r)}
     return Joint(latents, weight, costs, _all_below(p, row))
 
 

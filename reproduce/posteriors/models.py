@@ -1,4 +1,4 @@
-"""The ten problems as models of the library, in float64 and with the numbers of `problems`."""
+"""The nine problems as models of the library, in float64 and with the numbers of `problems`."""
 
 from __future__ import annotations
 
@@ -58,21 +58,6 @@ class Costs(Part):
         z = z.double().reshape(*z.shape[:-1], *(1,) * (len(shape) - 1), -1)
         loc = self.center + self.c_slope / self.scale * z
         return self.family(loc, self.c_scale / self.scale).to_event(len(shape))
-
-
-class Normals(Part):
-    """A normal whose location is linear in the columns that it reads."""
-
-    def __init__(self, problem: Problem, slope: str, scale: str, loc: str = "") -> None:
-        super().__init__(problem, *filter(None, (slope, scale, loc)))
-        self.names = slope, scale, loc
-
-    def forward(self, columns: Tensor) -> Any:
-        """The distribution of one column for [..., n]."""
-        numbers: Any = [getattr(self, name) if name else 0.0 for name in self.names]
-        slope, scale, loc = numbers
-        mean = (columns.double() * slope).sum(-1, keepdim=True) + loc
-        return dist.Normal(mean, scale.expand_as(mean)).to_event(1)
 
 
 class Noise(Part):
@@ -184,17 +169,6 @@ def _kernel(p: Problem, options: dict[str, Any]) -> Any:
     return model
 
 
-def _missing(p: Problem, options: dict[str, Any]) -> Any:
-    parts: Any = {
-        "cost_family": Costs(p),
-        "x_decoder": Normals(p, "x_slope", "x_scale"),
-        "r_decoder": Normals(p, "r_slope", "r_scale"),
-    }
-    model = GCM(1, 1, z_dim=1, prior="standard", **parts, **options).double()
-    model.objective = "joint"
-    return model
-
-
 def _times(p: Problem, options: dict[str, Any]) -> Any:
     return _gcm(p, options | {"response": Survival(axis=Map(p, "axis"), horizon=1.0)})
 
@@ -209,8 +183,7 @@ def _levels(p: Problem, options: dict[str, Any]) -> Any:
     return model
 
 
-_MAKE = {"members": _members, "kernel": _kernel, "missing": _missing}
-_MAKE |= {"times": _times, "levels": _levels}
+_MAKE = {"members": _members, "kernel": _kernel, "times": _times, "levels": _levels}
 
 
 @torch.no_grad()

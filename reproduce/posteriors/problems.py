@@ -1,17 +1,15 @@
-"""The ten problems: their densities, their numbers and their rows.
+"""The nine problems: their densities, their numbers and their rows.
 
 Every problem has latent variables of a row, costs c and an outcome y, and is small enough for
-quadrature. `joints.py` has the densities as functions, `models.py` the ten in the library.
+quadrature. `joints.py` has the densities as functions, `models.py` the nine in the library.
 """
 
 from __future__ import annotations
 
 from reproduce.posteriors.joints import (
     INF,
-    NAN,
     Problem,
     alternatives,
-    generated,
     kernel,
     levels,
     members,
@@ -113,21 +111,6 @@ PROBLEMS: dict[str, Problem] = {
         y=[0, 1, 1],
         joint=kernel,
         unit="that of k",
-    ),
-    "missing": Problem(
-        "the joint model of x, r and y: w, and a missing r or x",
-        (
-            *("z ~ N(0, 1)", "x ~ N(x_slope z, x_scale)", "w ~ N(0, 1)"),
-            *("r ~ N(r_slope_0 w + r_slope_1 x, r_scale)", "c ~ N(c_slope z, c_scale)"),
-            "y = 1 if c < r",
-        ),
-        {"x_slope": 0.9, "x_scale": 0.7, "r_slope": [0.6, 0.5], "r_scale": 0.5}
-        | {"family": "normal", "c_slope": [0.8], "c_scale": [0.5]},
-        x=[[0.5], [-1.0], [0.3], [NAN]],
-        r=[[NAN], [NAN], [0.4], [-0.3]],
-        y=[1, 0, 0, 1],
-        joint=generated,
-        unit="that of r",
     ),
     "times": Problem(
         "times: exact, right-, left- and interval-censored, and a late entry",

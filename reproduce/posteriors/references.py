@@ -1,4 +1,4 @@
-"""The index of the ten posteriors, `references.json`, and how it is made.
+"""The index of the nine posteriors, `references.json`, and how it is made.
 
 `python -m reproduce.posteriors.references` writes it anew, by quadrature alone: no line of the
 library takes part. It has the densities, all numbers and rows of each problem, and of every
@@ -19,9 +19,9 @@ from reproduce.posteriors.quadrature import Moments, moments
 
 FILE = Path(__file__).with_name("references.json")
 #: Panels of each latent coordinate, eight nodes each, where those by default take too long.
-PANELS, FEW = 96, {"two_costs": 32, "kernel": 16, "missing": 16}
+PANELS, FEW = 96, {"two_costs": 32, "kernel": 16}
 _ABOUT = {
-    "rows": "one posterior for each row of x, r and y; null is a missing value",
+    "rows": "one posterior for each row of x, r and y",
     "y": "0 or 1, a level, or (lower, upper, entry) of a time",
     "quantities": "mean and sd given x, r and y, one number for each row; those of a cost that may "
     "be infinite are of its finite values, and 'infinite' is the probability that it is not",

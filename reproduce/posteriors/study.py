@@ -1,4 +1,4 @@
-"""Ten known posteriors: how far off are the exact draws, NUTS, importance resampling, and guides?
+"""Nine known posteriors: how far off are the exact draws, NUTS, importance resampling, and guides?
 
 Errors are those of means, in standard deviations of the posterior, and of standard deviations,
 relative, each the largest over all rows and quantities of a problem. Where the costs are not part
@@ -115,7 +115,7 @@ def nuts(name: str, guide: str | None, seed: int, size: float) -> Drawn:
 
 
 def _completed(model: Any, name: str, sites: Mapping[str, Tensor]) -> Drawn:
-    """Costs drawn given the other sites and y; the missing values of x and r in their place."""
+    """Costs drawn given the other sites and y."""
     x, r, y = rows_of(name)
     count = len(next(iter(sites.values())))
     data = [part.repeat(count, *[1] * (part.dim() - 1)) for part in (x, r, y)]
@@ -125,9 +125,6 @@ def _completed(model: Any, name: str, sites: Mapping[str, Tensor]) -> Drawn:
         nodes: Any = poutine.trace(program).get_trace(*data).nodes
     found = {**sites, "c": nodes["c"]["value"].unflatten(0, (count, len(x)))}
     found["c"] = model.r_standardizer.inverse(found["c"]) if _has_units(name) else found["c"]
-    for column in ("x", "r"):
-        if f"{column}_missing" in found:
-            found[column] = found[f"{column}_missing"]
     return found, torch.full((len(x),), float(count), dtype=torch.float64)
 
 
@@ -183,13 +180,9 @@ METHODS: dict[str, tuple[Callable[..., Drawn], str | None]] = {
     },
     "guide prior": (of_guide, "prior"),
 }
-#: z of members is summed out, and a joint model predicts from a guide that has not seen y.
+#: z of members is summed out, without a guide.
 LEFT_OUT = [("members", method) for method in METHODS if method[:5] not in ("exact", "impor")]
-LEFT_OUT += [("members", "importance, guided"), ("missing", "importance, guided")]
-#: What one row lacks and another has is a flat direction, in which no trajectory turns.
-LEFT_OUT += [("missing", "NUTS")]
-LEFT_OUT += [("missing", f"guide {name}") for name in ("prior", "posterior")]
-LEFT_OUT += [("missing", f"guide posterior{end}") for end in ("_full", "_flow")]
+LEFT_OUT += [("members", "importance, guided")]
 
 
 def run(fit: Fit, device: str = "cpu") -> Scores:

@@ -106,9 +106,7 @@ def test_costs_agree_with_y_and_sites_are_those_of_the_posterior(kind: str) -> N
     if isinstance(model, IGCM):
         revenue = model.kernel_map(draws["k"])
     else:
-        r = data.r.expand(30, -1, -1)
-        r = torch.where(r.isnan(), draws.get("r_missing", r), r)
-        revenue = model.revenue_map(model.r_standardizer(r))
+        revenue = model.revenue_map(model.r_standardizer(data.r))
     assert ((draws["c"] < revenue).all(-1) == (data.y == 1.0)).all()
     again = guide_draws(model, *data[:3], num_samples=30, seed=1)
     assert all(torch.equal(again[name], draws[name]) for name in draws)

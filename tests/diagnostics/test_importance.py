@@ -210,12 +210,6 @@ def test_evidence_is_of_the_objective_the_model_was_trained_for(case: str) -> No
     torch.testing.assert_close(torch.sigmoid(log_odds), predicted, atol=0.04, rtol=0.0)
 
 
-def test_missing_values_are_taken_by_the_objective_that_has_them() -> None:
-    model, rows = trained(GCM, "joint", prior="standard"), zoo.rows(count=60, missing=True)
-    table = importance_diagnostics(model, *rows.map(Tensor.float)[:3], num_particles=100)
-    assert np.isfinite(table["log_evidence"]).all()
-
-
 @pytest.mark.parametrize("function", [importance_diagnostics, bound_by_particles])
 def test_a_loss_that_is_no_bound_is_refused(function: Any) -> None:
     model = IGCM(3, 2, kernel_guide="amortised")

@@ -105,14 +105,6 @@ def test_a_run_goes_on_after_an_epoch(
         trained(**other, checkpoint=checkpoint)
 
 
-def test_missing_values_of_a_generative_model() -> None:
-    table = frame()
-    table.loc[3, "b"] = float("nan")
-    model = GCM(2, 1, hidden=4, prior="standard", guide="amortised", seed=0)
-    options = {"objective": "joint", "epochs": 1, "progress": False, "num_particles": 2}
-    assert fit(model, **NAMES, data=table, **options).history["loss"].notna().all()
-
-
 def test_the_message_of_a_divergence_names_rows_of_the_data(tmp_path: Path) -> None:
     with pytest.raises(Diverged, match=r"in epoch 1 \(rows \d+, \d+, \d+, \d+, \d+, \.\.\.\)"):
         trained(data=files(tmp_path), **NAMES, learning_rate=1e30, clip_norm=None)

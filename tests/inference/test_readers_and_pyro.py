@@ -55,7 +55,7 @@ def loss_through_pyro(bound: Any, pair: Any, columns: Any) -> Tensor:
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("kind", ["joint", "joint, continuous"])
-def test_missing_values_are_scored_as_pyro_does(kind: str) -> None:
+def test_a_joint_model_is_scored_as_pyro_does(kind: str) -> None:
     model, data = zoo.with_units(kind), zoo.rows_of(kind)
     columns = [*data]
     pair = model.training_pair(model.objective)

@@ -120,8 +120,6 @@ def cases(kinds: tuple[str, ...]) -> list[tuple[str, str]]:
 def trained(kind: str, change: str) -> tuple[Any, zoo.Rows]:
     """A model of a kind with a change, and rows."""
     own, data = zoo.KINDS[kind], zoo.rows_of(kind, 40)
-    if own.missing:
-        data = zoo.rows(own.response, 40)
     model = zoo.make(class_of(change, own.family), **own.options)
     training = {key: value for key, value in own.training.items() if value != "dreg"}
     zoo.quickly(model, data, **training)

@@ -32,37 +32,16 @@ def rows(count: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def log_densities(x: Tensor, r: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """log p(x, r) and log p(y | x, r), float64; one value of x or of r may be missing."""
+    """log p(x, r) and log p(y | x, r), float64."""
     a, sx, b, c, mc, d, sc, x, r = (t.double() for t in (A, SX, B, C, MC, D, SC, x, r))
-    there, x = ~x.isnan(), x.nan_to_num()
-    mean, covariance = x @ c.T, b @ b.T + SR**2 * torch.eye(2)
-    precision = 1.0 + (there * a**2 / sx**2).sum(-1, keepdim=True)
+    covariance = b @ b.T + SR**2 * torch.eye(2)
+    precision = 1.0 + (a**2 / sx**2).sum()
     nodes, weights = (torch.tensor(t) for t in np.polynomial.hermite_e.hermegauss(80))
-    z = (x * a / sx**2).sum(-1, keepdim=True) / precision + nodes / precision.sqrt()  # [B, 80]
-    log_x, log_r, p = (torch.zeros(len(x), dtype=torch.float64) for _ in range(3))
-    for i in range(len(x)):
-        known = a[there[i]]
-        spread = known.outer(known) + torch.diag(sx[there[i]] ** 2)
-        log_x[i] = MultivariateNormal(torch.zeros_like(known), spread).log_prob(x[i, there[i]])
-        seen, gone = (~r[i].isnan()).nonzero()[:, 0], r[i].isnan().nonzero()[:, 0]
-        lacking, log_weights = ~there[i], (weights / weights.sum()).log()
-        revenue, variance = mean[i].clone(), covariance.diagonal().clone()
-        revenue[seen], variance[seen] = r[i][seen], 0.0
-        if lacking.any():  # r speaks about the missing value of x, and so about z
-            loc = mean[i] + z[i, :, None] * (c[:, lacking] @ a[lacking])
-            wider = covariance + c[:, lacking] @ torch.diag(sx[lacking] ** 2) @ c[:, lacking].T
-            log_weights = log_weights + MultivariateNormal(loc, wider).log_prob(r[i])
-            log_r[i] = log_weights.logsumexp(0)
-        elif len(seen):
-            block = covariance[seen][:, seen]
-            log_r[i] = MultivariateNormal(mean[i][seen], block).log_prob(r[i][seen])
-        if len(seen) == len(gone) == 1:
-            slope = covariance[gone, seen] / covariance[seen, seen]
-            revenue[gone] = mean[i][gone] + slope * (r[i][seen] - mean[i][seen])
-            variance[gone] = covariance[gone, gone] - slope * covariance[gone, seen]
-        assert len(gone) + lacking.sum() < 2  # two missing ones are correlated
-        u = (revenue - mc - z[i, :, None] * d) / (sc**2 + variance).sqrt()
-        p[i] = (torch.special.ndtr(u).prod(-1) * log_weights.softmax(0)).sum()
+    z = (x @ (a / sx**2) / precision)[:, None] + nodes / precision.sqrt()  # [B, 80]
+    log_x = MultivariateNormal(torch.zeros_like(a), a.outer(a) + torch.diag(sx**2)).log_prob(x)
+    log_r = MultivariateNormal(x @ c.T, covariance).log_prob(r)
+    u = (r[:, None] - mc - z[..., None] * d) / sc
+    p = (torch.special.ndtr(u).prod(-1) * (weights / weights.sum())).sum(-1)
     return log_x + log_r, torch.where(y > 0.5, p.log(), torch.log1p(-p))
 
 
@@ -88,11 +67,3 @@ def model(**options: object) -> GCM:
             for parameter in guide.parameters():  # type: ignore[union-attr]
                 parameter.zero_()
     return gcm
-
-
-def hidden(values: Tensor, share: float, seed: int) -> Tensor:
-    """Values of which a share is NaN, at most one of two revenues."""
-    g = torch.Generator().manual_seed(seed)
-    gone = torch.rand(values.shape, generator=g) < share
-    gone[:, 1:] &= ~gone[:, :1]
-    return torch.where(gone, torch.nan, values)

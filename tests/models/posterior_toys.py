@@ -170,11 +170,9 @@ def smallest_p_value(draws: Any, brute: Brute, log_weights: Tensor) -> tuple[flo
     return min(1.0, p_values[worst] * len(p_values)), worst
 
 
-def linear_rows(missing: bool) -> tuple[Any, tuple[Tensor, Tensor, Tensor]]:
-    """The linear program and four of its rows, with gaps in x and r or without."""
+def linear_rows() -> tuple[Any, tuple[Tensor, Tensor, Tensor]]:
+    """The linear program and four of its rows."""
     x, r, y = (t.double() for t in linear_program.rows(4, 8))
-    if missing:
-        x[0, 1] = r[1, 0] = x[2, 0] = r[2, 1] = torch.nan
     model = linear_program.model()
     model.objective = "joint"
     return model, (x, r, y)

@@ -76,23 +76,13 @@ def test_modules_are_used_as_they_are_and_trained(case: str) -> None:
     model, joint = kind(3, 2, **{option: part}, **others), "prior" in others
     assert getattr(model, attribute) is part
     assert model.reads_x != joint
-    x, r, y = zoo.rows(missing=joint).map(torch.Tensor.float)
+    x, r, y = zoo.rows().map(torch.Tensor.float)
     objective = "joint" if joint else None
     fit(model, x, r, y, objective=objective, epochs=1, num_particles=4, progress=False)
     for first, value in zip(before, part.parameters(), strict=True):
         assert not torch.equal(first, value)
     p = model.predict(x, r)
     assert ((p > 0) & (p < 1)).all()
-
-
-def test_missing_values_need_independent_columns() -> None:
-    x, r, y = torch.randn(64, 3), torch.rand(64, 2), torch.arange(64.0) % 2
-    model = GCM(3, 2, prior="standard", r_decoder=FullDecoder(2 + 3, 2))
-    options = {"objective": "joint", "epochs": 1, "progress": False}
-    fit(model, x, r, y, **options)
-    r[3, 0] = torch.nan
-    with pytest.raises(ValueError, match="missing values need a decoder with independent columns"):
-        fit(model, x, r, y, **options)
 
 
 class Falling(nn.Module):

@@ -87,9 +87,6 @@ def answers(kind: str, model: Any, rows: Rows) -> dict[str, Tensor]:
     if model.objective == "joint":
         some = model.simulate(size=5, seed=2)
         found |= {"x": rows.back(some["x"]), "r": rows.back(some["r"])}
-        lacking = x.clone()
-        lacking[::2, 0] = torch.nan
-        found["missing"] = rows.of_y(model.predict(lacking, r))
     return found
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from posterior_toys import CASES, asked_rows, linear_rows, model_of, rows, tail
+from posterior_toys import CASES, asked_rows, model_of, rows, tail
 from torch import Tensor
 
 from pyro_gcm import GCM, IGCM
@@ -47,31 +47,17 @@ def test_likelihood_of_draws_is_the_probability_of_the_outcome(case: str) -> Non
 
 
 @pytest.mark.filterwarnings("ignore:.* rows have an effective sample size")
-@pytest.mark.parametrize("gaps", [False, True], ids=["complete", "covariates drawn for gaps"])
-def test_likelihood_of_a_continuous_outcome_is_its_density(gaps: bool) -> None:
-    case = "joint, continuous" if gaps else "continuous"
-    model, (given, r, y) = model_of(case), asked_rows(case)
-    sites: Any = latents(model, len(given))
-    if gaps:
-        given[:, 0] = torch.nan
-        sites = model.posterior(given, r, y, num_samples=50, progress=False)
-    x = sites["x"] if gaps else given
+@pytest.mark.parametrize("case", ["continuous", "joint, continuous"])
+def test_likelihood_of_a_continuous_outcome_is_its_density(case: str) -> None:
+    model, (x, r, y) = model_of(case), asked_rows(case)
+    sites: Any = latents(model, len(x))
     p = probability(model, x, r, dict(sites))
     with torch.no_grad():
         loc, threshold, scale = model.response._curve(model.x_standardizer(x))
     mean = loc + torch.hypot(threshold, scale) * torch.special.ndtri(p)
     wanted = torch.distributions.Normal(mean, scale).log_prob(y)
-    found = model.log_likelihood(given, r, y, sites=sites)
+    found = model.log_likelihood(x, r, y, sites=sites)
     torch.testing.assert_close(found, wanted, rtol=1e-8, atol=1e-8)
-
-
-def test_likelihood_takes_the_revenues_that_were_drawn_for_gaps() -> None:
-    model, (x, r, y) = linear_rows(missing=True)
-    draws = model.posterior(x, r, y, num_samples=50, progress=False, num_proposals=8000)
-    u = model.r_standardizer(draws["r"])
-    p = tail(model.cost_net(draws["z"]).base_dist, u).prod(-1).detach()
-    found = model.log_likelihood(x, r, y, sites=draws)
-    torch.testing.assert_close(found, torch.where(y == 1.0, p, 1.0 - p).log(), rtol=1e-9, atol=1e-9)
 
 
 def test_likelihood_needs_the_latent_sites() -> None:

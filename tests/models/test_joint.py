@@ -1,8 +1,7 @@
-"""The whole program: log p(x, r, y), synthetic rows, and values that are missing."""
+"""The whole program: log p(x, r, y), and synthetic rows; no value may be missing."""
 
 from __future__ import annotations
 
-import copy
 import functools
 import math
 from typing import Any
@@ -17,7 +16,7 @@ from pyro_gcm.inference import ImportanceWeightedELBO
 
 
 def evidence(model: GCM, x: Tensor, r: Tensor, y: Tensor, particles: int) -> Tensor:
-    """log p(x, r, y) of every row by importance sampling, where x and r are there."""
+    """log p(x, r, y) of every row by importance sampling."""
     pair = model.training_pair("joint")
     bound = ImportanceWeightedELBO(particles, max_plate_nesting=1)
     with torch.no_grad():
@@ -29,43 +28,20 @@ def evidence(model: GCM, x: Tensor, r: Tensor, y: Tensor, particles: int) -> Ten
 
 
 @functools.cache
-def trained(missing: str = "none") -> GCM:
-    """A joint model of 5,000 rows: complete, with 30 % of the revenues missing, or imputed."""
+def trained() -> GCM:
+    """A joint model of 5,000 rows."""
     x, r, y = linear_program.rows(5000, 0)
-    if missing != "none":
-        r = gaps(r, 2)
-    if missing == "imputed":
-        r = imputed(r, r)
     model = GCM(3, 2, prior="standard", z_dim=2)
     training = {"epochs": 12, "batch_size": 512, "num_particles": 8, "learning_rate": 0.02}
     fit(model, x, r, y, objective="joint", **training, progress=False)
     return model
 
 
-def gaps(r: Tensor, seed: int) -> Tensor:
-    g = torch.Generator().manual_seed(seed)
-    return torch.where(torch.rand(r.shape, generator=g) < 0.3, torch.nan, r)
-
-
-def imputed(r: Tensor, known: Tensor) -> Tensor:
-    return torch.where(r.isnan(), known.nanmean(0), r)
-
-
-def with_gaps(count: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows of the known program, some of which lack one revenue or one covariate."""
-    x, r, y = linear_program.rows(count, seed)
-    r = linear_program.hidden(r, 0.3, 1)
-    assert 5 < r.isnan().sum() < 25
-    x[:, 1] = torch.where(r.isnan().any(-1) | (torch.arange(count) % 2 == 0), x[:, 1], torch.nan)
-    assert x.isnan().any()
-    return x, r, y
-
-
 def test_evidence_of_a_known_program_is_the_integral() -> None:
-    x, r, y = with_gaps(30, 7)
+    x, r, y = linear_program.rows(30, 2)
     log_xr, log_y = linear_program.log_densities(x, r, y)
     model = linear_program.model()
-    found = torch.stack([evidence(model, x.double(), r.double(), y, 4000) for _ in range(8)])
+    found = torch.stack([evidence(model, x.double(), r.double(), y, 16_000) for _ in range(8)])
     error = found.std(0) / 8**0.5
     assert error.max() < 0.1
     gap = found.mean(0) - (log_xr + log_y)
@@ -73,19 +49,15 @@ def test_evidence_of_a_known_program_is_the_integral() -> None:
 
 
 def test_prediction_of_a_known_program_is_the_integral() -> None:
-    x, r, y = with_gaps(20, 8)
+    x, r, y = linear_program.rows(20, 8)
     _, wanted = linear_program.log_densities(x, r, y)
     model = linear_program.model(num_samples=2**13)
     model.objective = "joint"
-    complete = ~(x.isnan().any(-1) | r.isnan().any(-1))
-    gap = (model.log_prob(x, r, y) - wanted).abs()
-    assert gap[complete].max() < 0.01
-    assert gap.max() < 0.1
+    assert (model.log_prob(x, r, y) - wanted).abs().max() < 0.01
     probability = torch.where(y > 0.5, model.predict(x, r), 1.0 - model.predict(x, r))
     torch.testing.assert_close(probability.log(), model.log_prob(x, r, y))
     model.objective = "conditional"  # without the weights it is the guide that speaks
-    x, r, y = x[complete], r[complete], y[complete]
-    assert (model.log_prob(x, r, y) - wanted[complete]).abs().max() > 0.1
+    assert (model.log_prob(x, r, y) - wanted).abs().max() > 0.1
 
 
 @pytest.mark.long(keep=0)
@@ -147,47 +119,22 @@ def test_effective_sample_size_tells_how_many_draws_carry_a_row() -> None:
         implicit.cost(x)
 
 
-@pytest.mark.long(keep=0)
-def test_missing_revenues_are_worth_more_than_their_means() -> None:
-    x, r, y = linear_program.rows(4000, 1)
-    r = gaps(r, 3)
-    score = trained("some").log_prob(x, r, y)
-    other = trained("imputed").log_prob(x, imputed(r, gaps(linear_program.rows(5000, 0)[1], 2)), y)
-    gain = score - other
-    assert gain.mean() > 3.0 * gain.std() / 4000**0.5
-    assert gain.mean() > 0.005
-
-
-def test_rows_without_gaps_keep_their_bits_beside_rows_with_gaps() -> None:
-    model = trained("some")
-    x, r, _ = linear_program.rows(100, 6)
-    wanted = model.predict(x, r)
-    mixed = r.clone()
-    mixed[::3, 1] = torch.nan
-    mixed_x = x.clone()
-    mixed_x[1::3, 0] = torch.nan
-    found = model.predict(mixed_x, mixed)
-    assert found.isfinite().all()
-    assert torch.equal(found[2::3], wanted[2::3])
-    assert (found[::3] != wanted[::3]).all()
-    assert torch.equal(model.predict(mixed_x[:1], mixed[:1]), found[:1])
-    assert torch.equal(copy.deepcopy(model).predict(mixed_x, mixed), found)
-
-
-def test_gaps_are_refused_where_no_program_fills_them() -> None:
+def test_missing_values_are_refused_by_every_objective() -> None:
     x, r, y = linear_program.rows(50, 5)
     broken = r.clone()
     broken[3, 0] = torch.nan
-    untrained, joint = GCM(3, 2, prior="standard"), trained("some")
-    empty = torch.stack([r[:, 0], torch.full((50,), torch.nan)], 1)
+    untrained, joint = GCM(3, 2, prior="standard"), trained()
     for call, message in (
         (lambda: fit(untrained, x, broken, y), r"r must be finite, got 1 NaN.* row 3"),
         (lambda: untrained.predict(x, broken), "r must be finite"),
-        (lambda: fit(untrained, x, empty, y, objective="joint"), "no value in column 1, only NaN"),
         (
-            lambda: fit(untrained, x, broken, y, objective="joint", elbo="dreg"),
-            "elbo='dreg' needs guide sites that are independent",
+            lambda: fit(untrained, x, broken, y, objective="joint"),
+            r"r must be finite, got 1 NaN.* row 3",
         ),
+        (lambda: joint.predict(x, broken), "r must be finite"),
+        (lambda: joint.posterior(x, broken, y), "r must be finite"),
+        (lambda: joint.learn_units(x, broken, y), "r must be finite"),
+        (lambda: joint.model(x, broken, y), "r must be finite"),
         (lambda: joint.surface(x, broken), "revenues must be finite"),
         (lambda: joint.surface(torch.full_like(x, torch.nan), r), "x must be finite"),
     ):

@@ -124,17 +124,3 @@ def test_draws_without_an_outcome_agree_with_the_outcome_drawn() -> None:
     for model in (model_of(r=r), model_of(r=r, p0="constant")):
         draws = model.posterior(torch.randn(200, 3), r, units="data", num_samples=1000)
         assert ((draws["c"] < r).all(-1) == (draws["y"] == 1.0)).all()
-
-
-def test_draws_agree_with_revenues_that_were_drawn_for_gaps() -> None:
-    r = prices(200, 1e4, 1.0)
-    model = model_of(r=r, prior="standard")
-    model.objective = "joint"
-    x, y = torch.randn(200, 3), torch.arange(200) % 2.0
-    r[::3, 0] = NAN
-    x[1::3, 1] = NAN
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* effective sample size")
-        draws = model.posterior(x, r, y, units="data", num_samples=400, **QUIET)
-    assert torch.equal(draws["r"][:, ~r.isnan()], r[~r.isnan()].expand(400, -1))
-    assert ((draws["c"] < draws["r"]).all(-1) == (y == 1.0)).all()

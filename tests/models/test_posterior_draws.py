@@ -19,7 +19,6 @@ from posterior_toys import (
     smallest_p_value,
     weighted_ks,
 )
-from torch import Tensor
 
 from pyro_gcm import IGCM
 from pyro_gcm.prediction.draws import PosteriorDraws, joined
@@ -100,49 +99,21 @@ def test_draws_are_worth_as_many_independent_ones_as_ess_says(proposals: int) ->
     assert ((worth / draws.ess.mean() - 1.0).abs() < 0.3).all()
 
 
-# The whole program, with values that are missing
+# The whole program
 
 
-@functools.cache
-def linear(missing: bool) -> tuple[Any, tuple[Tensor, ...], PosteriorDraws, Brute]:
-    model, data = linear_rows(missing)
+def test_sites_of_the_whole_program_are_those_of_importance_sampling() -> None:
+    model, data = linear_rows()
     with torch.random.fork_rng():
         torch.manual_seed(2)
         program = brute_force(model, *data, 150_000)
     draws = model.posterior(*data, seed=5, num_proposals=40_000, **DRAWS)
-    return model, data, draws, program
-
-
-@pytest.mark.parametrize("missing", [False, True], ids=["complete", "missing"])
-def test_sites_of_the_whole_program_are_those_of_importance_sampling(missing: bool) -> None:
-    _, (x, r, _), draws, program = linear(missing)
     sizes = 1.0 / torch.softmax(program.given_y, 0).square().sum(0)
     assert sizes.min() > 400.0
     p_value, worst = smallest_p_value(draws, program, program.given_y)
     assert p_value > DIFFERENT, worst
-    assert set(draws) == {"z", "w", "c", "y"} | ({"x", "r"} if missing else set())
+    assert set(draws) == {"z", "w", "c", "y"}
     assert (draws.log_evidence - program.log_evidence()).abs().max() < 0.1
-    for name, given in (("x", x), ("r", r)) if missing else ():
-        kept = ~given.isnan()
-        found, wanted = draws[name], program.sites[name]
-        torch.testing.assert_close(
-            found[:, kept], given[kept].expand(COUNT, -1), rtol=0, atol=1e-11
-        )
-        for row, column in (~kept).nonzero().tolist():
-            mine, size = found[:, row, column], float(draws.ess[row])
-            p_value = weighted_ks(mine, size, wanted[:, row, column], program.given_y[:, row])
-            assert p_value > DIFFERENT, (name, row)
-
-
-def test_rows_with_gaps_leave_those_without_as_they_are() -> None:
-    model, (x, r, y), draws, _ = linear(True)
-    complete = ~(x.isnan().any(-1) | r.isnan().any(-1))
-    assert complete.sum() == 1
-    rows = (t[complete] for t in (x, r, y))
-    alone = model.posterior(*rows, seed=8, num_proposals=40_000, **DRAWS)
-    one, other = alone["z"][:, 0, 0], draws["z"][:, complete][:, 0, 0]
-    assert weighted_ks(one, float(alone.ess), other, torch.zeros(COUNT).double()) > DIFFERENT
-    assert (alone.log_evidence - draws.log_evidence[complete]).abs() < 0.1
 
 
 def test_joined_draws_have_the_quality_of_all_parts() -> None:

@@ -357,15 +357,14 @@ def test_differentiable_predictions_are_the_predictions(kind: str) -> None:
     found = model.differentiable(x, r)
     torch.testing.assert_close(found.detach(), model.predict(data.x, data.r), rtol=1e-9, atol=1e-9)
     by_x, by_r = torch.autograd.grad(found.sum(), [x, r])
-    whole = ~(data.x.isnan().any(1) | data.r.isnan().any(1))
-    assert by_x[whole].isfinite().all()
+    assert by_x.isfinite().all()
     step = 1e-5 * (1.0 + data.r[:, :1].abs())
     up, down = data.r.clone(), data.r.clone()
     up[:, :1] += step
     down[:, :1] -= step
     slope = (model.differentiable(data.x, up) - model.differentiable(data.x, down)).detach()
     slope = slope / (2.0 * step[:, 0])
-    torch.testing.assert_close(by_r[whole, 0], slope[whole], rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(by_r[:, 0], slope, rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -60,19 +60,6 @@ def test_the_same_numbers_of_other_types_train_the_same_model(case: str) -> None
     assert all(torch.equal(weights, found[0]) for weights in found)
 
 
-def test_rows_with_gaps_of_other_types_train_the_same_model() -> None:
-    name = "joint, continuous"
-    rows = zoo.rows_of(name, 48).map(Tensor.float)
-    found = []
-    for dtype in (SINGLE, DOUBLE):
-        given = rows.map(lambda column, to=dtype: column.to(to))
-        model = zoo.build(name, SINGLE)
-        zoo.quickly(model, given, **{**zoo.KINDS[name].training, "epochs": 1})
-        weights = torch.cat([p.detach().flatten() for p in model.parameters()])
-        found.append(torch.cat([weights, model.log_prob(*given)]))
-    assert torch.equal(*found)
-
-
 #: Types of rows; a column stays in float64 where one cannot hold its numbers.
 TYPES = (
     *(torch.float32, torch.float16, torch.bfloat16, torch.float64),
@@ -126,7 +113,7 @@ def answers(model: Any, x: Tensor, r: Tensor, y: Tensor) -> dict[str, Tensor]:
 
 @pytest.mark.filterwarnings("ignore:.*effective sample size")
 @pytest.mark.long(keep=("plain", "quantile", "members, continuous", "implicit", "survival"))
-@pytest.mark.parametrize("name", [n for n, kind in zoo.KINDS.items() if not (kind.missing)])
+@pytest.mark.parametrize("name", zoo.KINDS)
 def test_numbers_of_any_type_have_the_same_predictions_without_gradients(name: str) -> None:
     rows, model = few_digits(zoo.KINDS[name].response), zoo.trained(name, SINGLE)
     wanted = answers(model, *rows)

@@ -1,4 +1,4 @@
-"""The ten known posteriors: the index is right, and so are the draws of the library."""
+"""The nine known posteriors: the index is right, and so are the draws of the library."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pyro_gcm._utils.console import one_line
+from pyro_gcm.cli.errors import one_line
 from reproduce import report
 from reproduce.arguments import Refused, a_path, check_output
 from reproduce.checks import soak

@@ -54,14 +54,13 @@ def test_moments_of_any_split_are_exact(sizes: list[int]) -> None:
         assert float(found.std[j]) == pytest.approx(std, rel=1e-12, abs=0.0), name
         assert float(found.least[j]) == values.min(), name
         assert float(found.largest[j]) == values.max(), name
-        assert int(found.count[j]) == len(values), name
+        assert found.count == len(values), name
 
 
 def test_no_rows_have_no_spread_and_leave_others_as_they_are() -> None:
     none = moments(torch.empty(0, 1))
-    assert (none.count.item(), none.mean.item()) == (0.0, 0.0)
-    assert none.std.isnan().all()
-    assert none.merged(none).std.isnan().all()
+    assert (none.count, none.mean.item()) == (0, 0.0)
+    assert none.std.item() == none.merged(none).std.item() == 0.0
     some = moments(torch.from_numpy(1e-200 * NORMAL[:, None]))
     for both in (none.merged(some), some.merged(none)):
         assert both.mean.item() == pytest.approx(some.mean.item(), rel=1e-15)

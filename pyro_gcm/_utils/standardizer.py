@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._utils.moments import Moments, unit_of_squares
+from pyro_gcm._utils.moments import Moments
+from pyro_gcm._utils.moments import moments as moments_of
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.tensors import without_products
 from pyro_gcm._utils.validation import positive_int, row_blocks
@@ -58,12 +60,11 @@ class Standardizer(nn.Module):
 
         :param moments: of all rows, where `values` are a sample of them.
         """
-        if moments is None:
-            loc, scale, largest = _mean_and_spread(values)
-        else:
-            loc, scale, largest = moments.mean, moments.std, moments.size
-        # Through rounding, the computed scale of a constant column is a few ulps of its values.
-        scale = torch.where(scale <= 1e-12 * largest, 1.0, scale)
+        if moments is None:  # in blocks, so that there is never a copy of all rows in float64
+            moments = functools.reduce(Moments.merged, map(moments_of, row_blocks(values)))
+        loc, scale = moments.mean, moments.std
+        # A column of which rounding makes the values differ is constant.
+        scale = torch.where(scale <= 1e-12 * moments.size, 1.0, scale)
         exact = values.dtype == torch.float64 or _is_extreme(scale)
         kind = torch.float64 if exact and _is_wide(loc, scale) else self.dtype
         self.loc, self.scale = (v.to(self.loc.device, kind) for v in (loc, scale))
@@ -104,10 +105,8 @@ class Standardizer(nn.Module):
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *args: Any
     ) -> None:
-        loc, key = state_dict.get(f"{prefix}loc"), f"{prefix}_extra_state"
-        if isinstance(loc, Tensor) and loc.is_floating_point():
-            # In states from before it belonged to them, loc has the dtype of the model.
-            number = state_dict.setdefault(key, torch.tensor(_TYPES.index(loc.dtype)))
+        loc, number = (state_dict.get(prefix + key) for key in ("loc", "_extra_state"))
+        if loc is not None and number is not None:
             if local_metadata.get("assign_to_params_buffers", False):
                 self.dtype = _TYPES[int(number)]
             kind = torch.promote_types(loc.dtype, self.dtype)
@@ -115,23 +114,6 @@ class Standardizer(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
         if self.loc.dtype == torch.float64 != self.dtype and not self.loc.is_meta:
             self._settle()
-
-
-def _mean_and_spread(values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean, standard deviation and largest size of the columns of rows [n, dim], in float64."""
-    # In blocks of rows, so that there is never a copy of all of them in float64.
-    blocks = row_blocks(values)
-    zero = torch.zeros(values.shape[1:], dtype=torch.float64, device=values.device)
-    total, squares, largest = zero.clone(), zero.clone(), zero
-    for rows in blocks:
-        largest = torch.maximum(largest, rows.abs().amax(0))
-    unit = unit_of_squares(largest)
-    for rows in blocks:
-        total += (rows.double() / unit).sum(0)
-    loc = total / len(values)
-    for rows in blocks:
-        squares += (rows.double() / unit - loc).square().sum(0)
-    return loc * unit, (squares / len(values)).sqrt() * unit, largest
 
 
 def _is_wide(loc: Tensor, scale: Tensor) -> bool:

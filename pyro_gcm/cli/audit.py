@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pyro_gcm._utils.lists import parts_of
 from pyro_gcm._utils.writing import usable
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
+from pyro_gcm.cli.lists import parts_of
 from pyro_gcm.cli.options import (
     Data,
     Pairs,

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pyro_gcm._utils.lists import as_argument, parts_of
 from pyro_gcm.cli.errors import WrongUse, instead, listed
+from pyro_gcm.cli.lists import as_argument, parts_of
 from pyro_gcm.cli.reading import ABSENT, Reading
 
 #: Signs of the roles with a direction.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-
-from pyro_gcm._utils.console import one_line
 
 #: Names that a message lists, at most.
 _MOST = 12
@@ -14,6 +13,12 @@ _MOST = 12
 
 class WrongUse(Exception):
     """A file, column or value that is not what an option takes; the message is one line."""
+
+
+def one_line(error: BaseException) -> str:
+    """The message of an error for a command line."""
+    message = re.sub(r"^\[Errno \d+\] ", "", " ".join(str(error).split()))
+    return message or type(error).__name__
 
 
 def instead(name: str, known: Sequence[str]) -> str:

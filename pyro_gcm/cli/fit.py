@@ -7,9 +7,8 @@ import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
-from pyro_gcm._utils.console import one_line
-from pyro_gcm._utils.lists import list_of, possible_parts
-from pyro_gcm.cli.errors import WrongUse, blamed, listed
+from pyro_gcm.cli.errors import WrongUse, blamed, listed, one_line
+from pyro_gcm.cli.lists import list_of, possible_parts
 from pyro_gcm.cli.options import (
     Data,
     Json,

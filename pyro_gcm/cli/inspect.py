@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pyro_gcm._utils.archive import undamaged
-from pyro_gcm._utils.console import one_line
-from pyro_gcm.cli.errors import WrongUse, blamed
+from pyro_gcm.cli.errors import WrongUse, blamed, one_line
 from pyro_gcm.cli.options import (
     Column,
     Data,

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pyro_gcm._utils.console import one_line
 from pyro_gcm._utils.writing import check_writable, usable
-from pyro_gcm.cli.errors import WrongUse, blamed, listed
+from pyro_gcm.cli.errors import WrongUse, blamed, listed, one_line
 
 #: Endings of the names of tables.
 ENDINGS = (".csv", ".parquet", ".arrow", ".feather")

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
 import typer
 
 import pyro_gcm
-from pyro_gcm._utils.console import any_text, one_line
 from pyro_gcm.cli.audit import audit, json_option
-from pyro_gcm.cli.errors import WrongUse
+from pyro_gcm.cli.errors import WrongUse, one_line
 from pyro_gcm.cli.fit import fit
 from pyro_gcm.cli.inspect import info, plot, report
 from pyro_gcm.cli.output import written
@@ -55,6 +56,21 @@ def _program(
 _COMMANDS = (fit, predict, surface, required, audit, plot, report, info)
 for _command in _COMMANDS:
     app.command(epilog=EXIT_CODES)(_command)
+
+
+@contextmanager
+def any_text() -> Iterator[None]:
+    """Inside, what a console cannot show is printed as an escape, such as "\\u50b5"."""
+    streams = [s for s in (sys.stdout, sys.stderr) if isinstance(s, io.TextIOWrapper)]
+    before = [stream.errors for stream in streams]
+    try:
+        for stream in streams:
+            stream.reconfigure(errors="backslashreplace")
+        yield
+    finally:
+        for stream, errors in zip(streams, before, strict=True):
+            with suppress(OSError, ValueError):  # closed, or nobody reads it any more
+                stream.reconfigure(errors=errors)
 
 
 @any_text()

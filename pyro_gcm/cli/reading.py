@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pyro_gcm._utils.lists import as_argument, parts_of
 from pyro_gcm.cli.errors import WrongUse
+from pyro_gcm.cli.lists import as_argument, parts_of
 
 #: Missing values of a column whose other fields are numbers or booleans, as R and pandas write
 #: them, in any case; in a column of text they are text.

@@ -12,7 +12,6 @@ import pandas as pd
 
 from pyro_gcm import estimators
 from pyro_gcm._utils.archive import undamaged
-from pyro_gcm._utils.lists import parts_of, possible_parts
 from pyro_gcm._utils.validation import LARGEST
 from pyro_gcm.cli.columns import (
     check_finite,
@@ -21,6 +20,7 @@ from pyro_gcm.cli.columns import (
     type_of,
 )
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
+from pyro_gcm.cli.lists import parts_of, possible_parts
 from pyro_gcm.cli.options import numbers
 from pyro_gcm.cli.reading import Reading
 from pyro_gcm.cli.tables import Table, read_table

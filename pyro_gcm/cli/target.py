@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from pyro_gcm import estimators
-from pyro_gcm._utils.lists import as_argument, parts_of
 from pyro_gcm.cli.columns import column_of, type_of
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
+from pyro_gcm.cli.lists import as_argument, parts_of
 from pyro_gcm.cli.saved import SavedModel
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.estimators.event_times import Codes, came_of

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm import GCM
-from pyro_gcm._utils.console import one_line
+from pyro_gcm.cli.errors import one_line
 from pyro_gcm.inference import ImportanceWeightedELBO, unannounced
 from pyro_gcm.inference.scored import Noise, Scored
 from reproduce.arguments import a_path, check_output, positive_count

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pyro_gcm._utils.console import one_line
 from pyro_gcm.audit import MonotonicityAudit, audit_table
 from pyro_gcm.audit.searches import SEARCHES
+from pyro_gcm.cli.errors import one_line
 from reproduce.arguments import a_path
 from reproduce.data.credit_tables import (
     TABLES,

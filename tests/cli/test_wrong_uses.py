@@ -11,7 +11,7 @@ import pytest
 from command_line import QUICK, run
 from loan_table import table
 
-from pyro_gcm._utils.console import one_line
+from pyro_gcm.cli.errors import one_line
 
 FIT = "fit data.csv"  # and --out=new
 DEFAULT = f"{FIT} --target=default"

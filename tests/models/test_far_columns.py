@@ -170,10 +170,6 @@ def test_states_and_types_keep_what_float32_cannot_hold() -> None:
     values = 1e5 + torch.randn(100, 1)  # of float32 are read as ever
     near.learn(values)
     assert torch.equal(near(values), (values - values.double().mean(0).float()) / near.scale)
-    # A state from before the dtype belonged to it.
-    older = {"loc": torch.ones(1).double(), "scale": torch.ones(1).double()}
-    other.load_state_dict(older, assign=True)
-    assert (other.loc.dtype, other.dtype) == (torch.float64, torch.float64)
 
 
 def test_values_far_from_all_rows_have_predictions() -> None:

@@ -6,7 +6,6 @@ step of a save, so that the folder holds a whole model at any time.
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import re
 import tempfile
@@ -19,7 +18,7 @@ import pyro
 import torch
 from torch import nn
 
-from pyro_gcm._utils.archive import undamaged
+from pyro_gcm._utils.archive import digest, undamaged
 from pyro_gcm._utils.plain_data import plain, read, written
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.writing import told_of, usable, write_file
@@ -103,7 +102,7 @@ def save(
         },
         "metrics": plain(metrics or {}, "metrics"),
         "architecture": architecture,
-        "weights": _digest(weights),
+        "weights": digest(weights),
     }
     _write(folder, card, weights)
     return folder
@@ -150,7 +149,7 @@ def read_card(folder: str | Path) -> dict[str, Any]:
         raise FileNotFoundError(f"folder {folder} does not exist, or is no folder")
     with undamaged(f"{folder}: {CARD}"):
         card: dict[str, Any] = read((folder / CARD).read_bytes())
-        if card.pop("sha256", None) != _digest(written(card)):
+        if card.pop("sha256", None) != digest(written(card)):
             raise ValueError("was changed: its SHA-256 is not that of the save")
         if card["format"] != FORMAT:
             raise ValueError(f"has format {card['format']}, and this version reads {FORMAT}")
@@ -189,7 +188,7 @@ def _write(folder: Path, card: dict[str, Any], weights: bytes) -> None:
     """Write the weights, then the card, and delete all weights but those of the card."""
     try:
         write_file(folder / _weights_name(card), weights)
-        write_file(folder / CARD, written({**card, "sha256": _digest(written(card))}))
+        write_file(folder / CARD, written({**card, "sha256": digest(written(card))}))
     finally:
         current = (folder / CARD).read_bytes() if (folder / CARD).exists() else b""
         for path in folder.glob("*weights-*"):
@@ -205,17 +204,13 @@ def _read(folder: Path) -> tuple[dict[str, Any], bytes]:
         card = read_card(folder)
     with undamaged(f"{folder}: {_weights_name(card)}"):
         raw = (folder / _weights_name(card)).read_bytes()
-        if _digest(raw) != card["weights"]:
+        if digest(raw) != card["weights"]:
             raise ValueError("was changed: its SHA-256 is not that of the save")
     return card, raw
 
 
 def _weights_name(card: dict[str, Any]) -> str:
     return f"weights-{card['weights'][:16]}.safetensors"
-
-
-def _digest(raw: bytes) -> str:
-    return hashlib.sha256(raw).hexdigest()
 
 
 def _check_same(saved: Any, again: Any) -> None:

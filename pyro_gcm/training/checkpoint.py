@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from pyro_gcm._utils import archive
-from pyro_gcm._utils.archive import undamaged
+from pyro_gcm._utils.archive import sealed, undamaged, unsealed
 from pyro_gcm._utils.evaluating import HasTensors
 from pyro_gcm._utils.plain_data import plain, read, written
 from pyro_gcm._utils.tensors import stored
@@ -25,7 +25,8 @@ _COMPARED = {
     *("epochs", "batch_size", "learning_rate", "schedule", "clip_norm", "validation"),
     *("patience", "seed", "held_out", "averages"),
 }
-_STATE, _TENSORS = "state.json", "tensors.safetensors"
+#: The name of the state as JSON, as bytes, among the tensors.
+_STATE = "state"
 #: Containers that states of torch's optimisers and schedulers have, by name.
 _CONTAINERS: dict[str, Any] = {
     kind.__name__: kind for kind in (Counter, OrderedDict, dict, list, tuple)
@@ -35,8 +36,8 @@ _CONTAINERS: dict[str, Any] = {
 class Checkpoint:
     """Reads and atomically writes the state of a training run.
 
-    The file has the state without its tensors as JSON, the tensors as safetensors, and a manifest
-    with their SHA-256, as the folders of `pyro_gcm.save` have; nothing in it is executed.
+    The file has a line with the SHA-256 of the rest, which is safetensors, with the state without
+    its tensors as JSON among them; nothing in it is executed.
 
     :param path: the file, or None to write no checkpoint.
     """
@@ -55,16 +56,11 @@ class Checkpoint:
         from safetensors.torch import load
 
         with self.undamaged():
-            try:
-                raw = self.path.read_bytes()
-            except OSError as error:
-                raise ValueError(f"cannot be read: {error.strerror}") from error
-            contents = archive.unpacked(raw)
-            if contents.keys() != {_STATE, _TENSORS}:
-                raise ValueError("was not written by fit")
+            content = unsealed(self.path.read_bytes())
             # Into memory of their own, aligned as torch aligns it.
-            tensors = {name: value.clone() for name, value in load(contents[_TENSORS]).items()}
-            state: dict[str, Any] = restored(read(contents[_STATE]), tensors)
+            tensors = {name: value.clone() for name, value in load(content).items()}
+            tree = tensors.pop(_STATE).numpy().tobytes()
+            state: dict[str, Any] = restored(read(tree), tensors)
             if not isinstance(state, dict):
                 raise ValueError("has no state of a run")
         return state
@@ -84,8 +80,9 @@ class Checkpoint:
 
         if self.path is not None:
             tagged = _Tagged()
-            tree = written(plain(state, "state", tagged))
-            write_file(self.path, archive.packed({_STATE: tree, _TENSORS: save(tagged.tensors)}))
+            tree = bytearray(written(plain(state, "state", tagged)))
+            tagged.tensors[_STATE] = torch.frombuffer(tree, dtype=torch.uint8)
+            write_file(self.path, sealed(save(tagged.tensors)))
 
     def remove(self) -> None:
         """Delete the file after the run is complete."""

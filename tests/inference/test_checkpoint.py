@@ -126,9 +126,12 @@ def test_no_flipped_bit_or_missing_byte_is_silent(interrupted: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"not a checkpoint", "does not begin as a file of pyro_gcm does"),
-        (b"", "does not begin as a file of pyro_gcm does"),
-        (archive.packed({"other": b"content"}), "was not written by fit"),
+        (
+            b"not a checkpoint",
+            "was changed, or is no such file: it does not begin with its SHA-256",
+        ),
+        (b"", "was changed, or is no such file: it does not begin with its SHA-256"),
+        (archive.sealed(torch_save({})), "KeyError 'state'"),
     ],
 )
 def test_file_of_another_kind_is_refused(
@@ -274,7 +277,8 @@ def test_forged_trees_and_contents_are_damaged_files(tmp_path: Path) -> None:
     ]
     trees += [{}, {"list": 3}, {"tuple": None}, {"dict": [[{"list": []}, 1]]}]
     for tree in [*trees, *({"list": [tree]} for tree in trees)]:
-        contents = {"state.json": plain_data.written(tree), "tensors.safetensors": torch_save({})}
-        saved.path.write_bytes(archive.packed(contents))
+        raw = bytearray(plain_data.written(tree))
+        state = torch_save({"state": torch.frombuffer(raw, dtype=torch.uint8)})
+        saved.path.write_bytes(archive.sealed(state))
         with pytest.raises(DamagedFile):
             saved.read()

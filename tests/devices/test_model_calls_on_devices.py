@@ -67,7 +67,7 @@ CALLS: dict[str, tuple[Callable[[Any, Rows], Any], Collection[str]]] = {
         LIKELIHOODS,
     ),
     "log_likelihood": (
-        lambda m, d: m.log_likelihood(d.x, d.r, d.y, d.c, sites=_sites(m, d.x)),
+        lambda m, d: m.log_likelihood(d.x, d.r, d.y, sites=_sites(m, d.x)),
         [kind for kind in KINDS if "members" not in kind],
     ),
     "draw by simulate": (
@@ -198,7 +198,7 @@ def _like(x: Any, values: Tensor) -> Any:
 
 def _sites(model: Any, x: Any) -> dict[str, Any]:
     """Two draws of all sites that `log_likelihood` may read, for three rows, in the form of x."""
-    shapes = {"x": (model.x_dim,), "r": (model.r_dim,), **model.latent_shapes()}
+    shapes = model.latent_shapes()
     return {name: _like(x, _grid(2, 3, *shape)) for name, shape in shapes.items()}
 
 

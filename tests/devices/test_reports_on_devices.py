@@ -172,11 +172,14 @@ def _axes() -> Any:
 # A model is saved as on the CPU, and loaded onto a device
 
 
-@pytest.mark.parametrize(("kind", "prior"), [(MemberGCM, None), (GCM, "flow"), (IGCM, "mixture")])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [(MemberGCM, {}), (GCM, {"prior": "flow"}), (IGCM, {"prior": "mixture"})],
+)
 def test_a_model_is_saved_from_a_device_and_loaded_onto_it(
-    kind: type, prior: str, device: torch.device, tmp_path: Path
+    kind: type, options: dict[str, Any], device: torch.device, tmp_path: Path
 ) -> None:
-    model, x, r = kind(3, 2, prior=prior), torch.randn(5, 3), torch.randn(5, 2)
+    model, x, r = kind(3, 2, **options), torch.randn(5, 3), torch.randn(5, 2)
     pyro_gcm.save(model, tmp_path / "from the CPU")
     wanted = model.predict(x, r)
     pyro_gcm.save(model.to(device), tmp_path / "from the device")

@@ -193,11 +193,11 @@ def test_working_memory_is_limited() -> None:
 def test_draws_are_those_behind_the_prediction_for_every_prior(
     prior: str, num_samples: int
 ) -> None:
-    model: Any = zoo.make(prior=prior, num_samples=num_samples, members=3)
+    model: Any = zoo.make(prior=prior, num_samples=num_samples)
     x, r, _ = rows(5, seed=4)
     draws, surface = model.predict_draws(x, r), model.surface_draws(x, r)
     assert torch.equal(draws, surface.values.diagonal(dim1=1, dim2=2))
     weights = 1.0 / len(draws) if surface.weights is None else surface.weights[:, :, 0]
     torch.testing.assert_close((weights * draws).sum(0), model.predict(x, r))
-    values = {"categorical": 2, "members": 3, "mixture": max(1, num_samples // 4) * 4}
+    values = {"categorical": 2, "mixture": max(1, num_samples // 4) * 4}
     assert draws.shape == (values.get(prior, num_samples), 5)

@@ -12,7 +12,6 @@ from typing import Any
 from pyro_gcm.cli.errors import one_line
 from reproduce import report
 from reproduce.arguments import Refused, a_path, check_output
-from reproduce.checks import soak
 from reproduce.data import datasets
 from reproduce.defaults import own_study
 from reproduce.in_pairs import run_in_pairs
@@ -25,7 +24,6 @@ COMMANDS: dict[str, Any] = {
     **OTHERS,
     "study": own_study,
     "datasets": datasets,
-    "soak": soak,
     "report": report,
     "readme_figure": figures,
 }
@@ -37,7 +35,6 @@ WHOLE = (
     "timing",
     "report",
     "readme_figure",
-    "soak",
     "smoke",
 )
 #: What `smoke` runs with --quick, one process each; a chain reads what it wrote.
@@ -46,17 +43,11 @@ SMOKE = [
     ["auctions --jobs 1"],
     ["untouched --jobs 1 --datasets fair --methods Members"],
     ["study --jobs 1 --tasks fair --methods HistGradientBoosting"],
-    ["calibration --jobs 1 --datasets fair", "row_weights --jobs 1 --datasets GCMClassifier"],
-    ["soak"],
+    ["calibration --jobs 1 --datasets fair"],
     ["falls --jobs 1 --datasets members IGCM 'members, made to fall'"],
     ["survival --jobs 1 --datasets veteran"],
-    ["censoring --jobs 1"],
     ["crossings --jobs 1"],
-    ["gradient_noise --jobs 1 --datasets toy"],
-    [
-        "reference_posteriors --jobs 1 --datasets levels",
-        "guide_calibration --jobs 1 --datasets GCM",
-    ],
+    ["reference_posteriors --jobs 1 --datasets levels"],
     ["stories --jobs 1 --datasets groups"],
     ["ordinal --jobs 1 --datasets simulated"],
     ["distribution --jobs 1 --datasets simulated --methods 'LightGBM quantiles' 'Linear normal'"],
@@ -72,19 +63,14 @@ SMOKE_WITH_DATA = [
     ["public --jobs 1 --protocol released --datasets auto_mpg"],
     ["public --jobs 1 --protocol positive --datasets auto_mpg --methods MM"],
     ["public --jobs 1 --protocol changes --datasets auto_mpg --methods SMM Hint GCM"],
-    ["open --jobs 1 --datasets compas auto_mpg"],
-    ["checks --jobs 1"],
     ["search --jobs 1 --datasets adult --methods Members"],
     ["ablation --jobs 1", "ablation --jobs 1 --protocol released"],
     ["members_ablation --jobs 1 --datasets adult"],
-    ["loans --jobs 1 --methods GCMClassifier"],
     [
         f"{name} --jobs 1 --datasets compas --methods LightGBM 'Logistic regression'"
         for name in ("credit", "credit_search", "credit_falls")
     ],
     ["timing"],
-    ["implicit --jobs 1 --dataset auto_mpg"],
-    ["particles --jobs 1"],
 ]
 
 

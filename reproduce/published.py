@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from dataclasses import replace
 
 import numpy as np
 
@@ -25,9 +24,7 @@ QUICK: Settings = {"epochs": 1, "rows": 200}
 
 
 def settings_of(name: str, method: str, quick: bool = False) -> Settings:
-    """The hyperparameters of the paper's Table 5 for a method; an estimator has none."""
-    if METHODS[method].estimator:
-        return {"rows": QUICK["rows"]} if quick else {}
+    """The hyperparameters of the paper's Table 5 for a method."""
     settings = {**paper_hyperparameters(name), "standardize": False}
     if METHODS[method].latent:
         settings["num_samples"] = settings["num_particles"]  # the paper predicts with them, too
@@ -41,31 +38,24 @@ def fits(arguments: argparse.Namespace) -> list[Fit]:
     """Every method and seed on the one split of a data set."""
     quick = arguments.quick
     return [
-        fit_of("public", name, "published", seed, method, settings_of(name, method, quick))
+        fit_of(name, seed, method, settings_of(name, method, quick))
         for name in arguments.datasets
         for seed in range(1 if quick else arguments.seeds)
         for method in arguments.methods
     ]
 
 
-def fit_of(
-    experiment: str, name: str, variant: str, seed: int, method: str, settings: Settings
-) -> Fit:
-    """One fit; variant "default" has the right label of Adult."""
-    return Fit(experiment, name, variant, "published", "fixed", seed, method, as_json(settings))
+def fit_of(name: str, seed: int, method: str, settings: Settings) -> Fit:
+    """One fit on the one split."""
+    of = "public", name, "published", "published", "fixed", seed, method
+    return Fit(*of, as_json(settings))
 
 
 def run(fit: Fit, device: str = "cpu") -> Scores:
-    """The metric at the epoch where it is best on the test rows, and at the last one.
-
-    An estimator, which has no epochs, has all scores. NaN where a fit diverged.
-    """
-    task, method, settings = TASKS[fit.dataset], METHODS[fit.method], fit.options
+    """The metric at the epoch that is best on the test rows and at the last; NaN if it diverged."""
+    task, settings = TASKS[fit.dataset], fit.options
     first = slice(settings.pop("rows", None))
-    label = "published" if fit.variant == "published" else "right"
-    learn, test = (part.rows(first) for part in rows_of(fit.dataset, label, "released"))
-    if not method.reads_x:
-        learn, test = (replace(part, x=part.x[:, :0]) for part in (learn, test))
+    learn, test = (part.rows(first) for part in rows_of(fit.dataset, "published", "released"))
     response = "continuous" if task.lower_is_better else "binary"
     rows, unit = Rows(learn.x, learn.r, learn.y, response), unit_of_y(fit.dataset)
 
@@ -75,9 +65,6 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
         return point_scores(response, (unit * prediction).numpy(), (unit * truth).numpy())
 
     start = time.perf_counter()
-    if method.estimator:
-        model, _ = train(fit.method, rows, settings, fit.seed, device=device)
-        return {**scores(model), "seconds": time.perf_counter() - start, "epochs": 0}
     steps, curve = math.ceil(len(learn) / settings["batch_size"]), []
 
     def watch(step: int, model: Predictor) -> None:

@@ -5,20 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from reproduce import public, quantile, timing
-from reproduce.ablations import auctions, implicit, latent_sizes, members, particles, stories
-from reproduce.checks import (
-    credit_falls,
-    gradient_noise,
-    order,
-    primitives,
-    row_weights,
-    simple_models,
-)
-from reproduce.curves import censoring, distribution, intervals, ordinal, survival
-from reproduce.defaults import calibration, credit, loans, mixed, untouched
-from reproduce.posteriors import calibration as guide_calibration
+from reproduce.ablations import auctions, latent_sizes, members, stories
+from reproduce.checks import credit_falls, order, primitives
+from reproduce.curves import distribution, intervals, ordinal, survival
+from reproduce.defaults import calibration, credit, untouched
 from reproduce.posteriors import study as reference_posteriors
-from reproduce.searching import credit_search, open_track, search
+from reproduce.searching import credit_search, search
 from reproduce.study import Study
 
 #: Name -> study: methods on data sets over splits.
@@ -27,8 +19,6 @@ STUDIES: dict[str, Study] = {
     for study in (
         untouched.STUDY,
         calibration.STUDY,
-        mixed.STUDY,
-        loans.STUDY,
         credit.STUDY,
         credit_search.STUDY,
         credit_falls.STUDY,
@@ -36,20 +26,13 @@ STUDIES: dict[str, Study] = {
         distribution.STUDY,
         intervals.STUDY,
         survival.STUDY,
-        censoring.STUDY,
-        implicit.STUDY,
         auctions.STUDY,
-        particles.STUDY,
         members.STUDY,
         stories.STUDY,
-        simple_models.STUDY,
         order.FALLS,
         order.CROSSINGS,
-        row_weights.STUDY,
-        gradient_noise.STUDY,
         primitives.STUDY,
         reference_posteriors.STUDY,
-        guide_calibration.STUDY,
         timing.STUDY,
     )
 }
@@ -58,7 +41,6 @@ OTHERS: dict[str, Any] = {
     "quantile": quantile,
     "public": public,
     "search": search,
-    "open": open_track,
     "ablation": latent_sizes,
     "credit_witnesses": credit_falls,
 }

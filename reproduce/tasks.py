@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -26,8 +26,6 @@ class Task:
         which is left out of the published protocol.
     :param stand_in: it takes the place of the data set `paper`; its scores are never compared with
         the paper's.
-    :param implicit: settings of the model and of `fit` in the experiment `implicit`, chosen by hand
-        on the first splits; a task without them is not run there.
     """
 
     title: str
@@ -36,7 +34,6 @@ class Task:
     batch_size: int
     paper: str | None = None
     stand_in: bool = False
-    implicit: Settings = field(default_factory=dict)
 
     @property
     def lower_is_better(self) -> bool:
@@ -46,19 +43,13 @@ class Task:
 
 #: Name for `pyro_gcm.data.load` -> task, in the order of the paper.
 TASKS = {
-    "adult": Task(
-        "Adult", "AUC", 15, 512, "Adult",
-        implicit={"model": {"hidden": 32}, "fit": {"epochs": 15, "batch_size": 512}},
-    ),
+    "adult": Task("Adult", "AUC", 15, 512, "Adult"),
     "compas": Task("COMPAS", "accuracy", 30, 256, "COMPAS"),
     "diabetes": Task("Diabetes", "AUC", 8, 1024, "Diabetes"),
     "blog": Task("Blog Feedback", "RMSE", 20, 512, "Blog Feedback"),
     "loan_psds": Task("Loan (stand-in)", "accuracy", 15, 512, "Loan Defaulter", stand_in=True),
-    "auto_mpg": Task(
-        "Auto MPG", "RMSE", 60, 32, "Auto MPG",
-        implicit={"model": {"hidden": [32]}, "fit": {"epochs": 60, "batch_size": 64}},
-    ),
-}  # fmt: skip
+    "auto_mpg": Task("Auto MPG", "RMSE", 60, 32, "Auto MPG"),
+}
 #: The data sets of the published protocol.
 PUBLISHED_TASKS = [name for name, task in TASKS.items() if task.paper]
 
@@ -72,25 +63,13 @@ def load(name: str, variant: str) -> data.Dataset:
 def rows_of_fit(fit: Fit) -> tuple[data.Dataset, Tensor, Tensor, Settings]:
     """The data set of a fit on a random split, its training and test rows, and its settings.
 
-    Two settings are of the data: `rows`, the most rows of each part, and `covariates`.
+    One setting is of the data: `rows`, the most rows of each part.
     """
     settings = fit.options
     limit = settings.pop("rows", None)
-    dataset = with_covariates(load(fit.dataset, fit.variant), settings.pop("covariates", "raw"))
+    dataset = load(fit.dataset, fit.variant)
     learn, test = (part[:limit] for part in dataset.split(int(fit.split)))
     return dataset, learn, test, settings
-
-
-def with_covariates(dataset: data.Dataset, form: str) -> data.Dataset:
-    """The data set with x as it is ("raw"), or as sign(x) log(1 + |x|) ("signed log").
-
-    :raises ValueError: for another form.
-    """
-    if form not in ("raw", "signed log"):
-        raise ValueError(f"covariates must be 'raw' or 'signed log', got {form!r}")
-    if form == "raw":
-        return dataset
-    return replace(dataset, x=dataset.x.sign() * dataset.x.abs().log1p())
 
 
 def own_metric(table: pd.DataFrame) -> pd.DataFrame:

@@ -15,7 +15,7 @@ import pyro_gcm
 from pyro_gcm import GCM, IGCM, FitResult, baselines, data
 from pyro_gcm.responses import Continuous
 from pyro_gcm.training import AdamW, Diverged, gathered
-from reproduce.methods.estimators import DefaultMembers, Linear
+from reproduce.methods.estimators import DefaultMembers
 from reproduce.runs import Settings
 
 #: Name of a setting -> its three values in the search, the default first.
@@ -28,8 +28,6 @@ GRID: Grid = {
     "hidden": (32, 16, 64),
     "weight_decay": (0.0, 1e-4, 1e-2),
 }
-#: The same for the members of an ensemble.
-WIDE_GRID: Grid = {**GRID, "hidden": (64, 32, 128)}
 
 
 class Predictor(Protocol):
@@ -76,11 +74,9 @@ class Method:
     :param grid: the other settings of the search; a booster has names of its own.
     :param fixed: settings of the model and of the training that are part of what it is.
     :param strict: monotone by construction.
-    :param reads_x: False for a method that is given r alone.
     :param latent: GCM or IGCM: trained with draws of z, and with a density of y.
     :param estimator: trained by its method fit(x, r, y), without epochs.
     :param trees: a booster's name for the number of its trees; empty for other methods.
-    :param members: number of fits that an ensemble averages.
     :param paper: the method of the paper's tables that it stands beside.
     """
 
@@ -90,11 +86,9 @@ class Method:
     grid: Grid = field(default_factory=lambda: GRID)
     fixed: Settings = field(default_factory=dict)
     strict: bool = True
-    reads_x: bool = True
     latent: bool = False
     estimator: bool = False
     trees: str = ""
-    members: int = 1
     paper: str | None = None
 
 
@@ -150,31 +144,10 @@ def _network(make: Callable[..., Any], own: Levels, *more: str, **attributes: An
     return Method(seeded(make), (*_PUBLIC, "quantile", *more), own, **attributes)
 
 
-def _booster(
-    library: Any, names: tuple[str, str, str], smallest: tuple[int, int, int], *experiments: str
-) -> Method:
-    """A library of boosting, by its names for leaves, shrinkage and the smallest leaf."""
-    leaves, shrinkage, leaf_size = names
-    sklearn = library == "sklearn"
-    options: Settings = {} if sklearn else {"n_jobs": 1}
-    return Method(
-        partial(baselines.MonotoneBoosting, library, **options),
-        experiments,
-        levels(leaf_size, *smallest),
-        {"learning_rate": (0.1, 0.03, 0.3), leaves: (31, 7, 15), shrinkage: (0.0, 1.0, 10.0)},
-        estimator=True,
-        trees="max_iter" if sklearn else "n_estimators",
-    )
-
-
 _FORM = levels("form", "paper", "canonical", "paper")
 _PAPER_LOSS = {"kernel_guide": "amortised", "objective": "paper"}
-_SIGNED_LOG = {"covariates": "signed log"}
-_ENSEMBLE: Settings = {"grid": WIDE_GRID, "members": 5}
 _gcm_method = partial(Method, _gcm, latent=True)
 _igcm_method = partial(Method, _igcm, latent=True, strict=False)
-_untuned = partial(Method, baselines.MonotoneBoosting, estimator=True, trees="max_iter")
-_linear = partial(Method, Linear, ("checks",), estimator=True, strict=False)
 
 #: Name -> method, in the order of the tables.
 METHODS: dict[str, Method] = {
@@ -192,48 +165,28 @@ METHODS: dict[str, Method] = {
     "MLP": _network(baselines.MLP, (), strict=False),
     "Lipschitz": _network(baselines.LipschitzMonotone, levels("bound", 1.0, 3.0, 10.0)),
     "Switch": _network(baselines.SwitchMonotone, ()),
-    "HistGradientBoosting": _booster(
-        "sklearn",
-        ("max_leaf_nodes", "l2_regularization", "min_samples_leaf"),
-        (20, 5, 80),
-        *("held-out", "open"),
-    ),
-    "XGBoost": _booster(
-        "xgboost", ("max_leaves", "reg_lambda", "min_child_weight"), (1, 5, 20), "open"
-    ),
-    "LightGBM": _booster(
-        "lightgbm", ("num_leaves", "reg_lambda", "min_child_samples"), (20, 5, 80), "open"
+    "HistGradientBoosting": Method(
+        partial(baselines.MonotoneBoosting, "sklearn"),
+        ("held-out",),
+        levels("min_samples_leaf", 20, 5, 80),
+        {
+            "learning_rate": (0.1, 0.03, 0.3),
+            "max_leaf_nodes": (31, 7, 15),
+            "l2_regularization": (0.0, 1.0, 10.0),
+        },
+        estimator=True,
+        trees="max_iter",
     ),
     "GCM": _gcm_method(
-        (*_PUBLIC, "quantile", "ablation", "timing", "implicit"),
+        (*_PUBLIC, "quantile", "ablation", "timing"),
         levels("form", "plain", "alternatives", "splines"),
         paper="GCM",
     ),
-    "IGCM": _igcm_method(
-        (*_PUBLIC, "ablation", "implicit"), levels("alternatives", 1, 3, 6), paper="IGCM"
-    ),
+    "IGCM": _igcm_method((*_PUBLIC, "ablation"), levels("alternatives", 1, 3, 6), paper="IGCM"),
     # The losses of the paper that were found wanting are in the published protocol only.
     "GCM (literal)": _gcm_method(("published",), fixed={"prior": "standard"}, paper="GCM"),
     "IGCM (paper loss)": _igcm_method(("published",), fixed=_PAPER_LOSS, paper="IGCM"),
-    "GCM ensemble": _gcm_method(
-        ("open",),
-        ({"form": "splines"}, {"form": "alternatives"}, {"form": "splines", **_SIGNED_LOG}),
-        **_ENSEMBLE,
-    ),
-    "IGCM ensemble": _igcm_method(
-        ("open",),
-        ({"alternatives": 3}, {"alternatives": 1}, {"alternatives": 6, **_SIGNED_LOG}),
-        **_ENSEMBLE,
-    ),
     "Members, default": Method(DefaultMembers, ("members",), grid={}, estimator=True),
-    "GCM, 3 alternatives": _gcm_method(("implicit",), fixed={"form": "alternatives"}),
-    "IGCM, 3 alternatives": _igcm_method(("implicit",), fixed={"alternatives": 3}),
-    "IGCM, paper": _igcm_method(("implicit",), fixed=_PAPER_LOSS),
-    "monotone boosting": _untuned(("implicit",)),
-    "Boosting": _untuned(("checks",)),
-    "Boosting, revenues alone": _untuned(("checks",), reads_x=False),
-    "Linear": _linear(),
-    "Linear, revenues alone": _linear(reads_x=False),
 }
 
 
@@ -254,7 +207,7 @@ def least_squares(metric: str, method: str) -> Settings:
 
 
 _TRAINING = (
-    "epochs", "batch_size", "learning_rate", "validation", "num_particles", "particles",
+    "epochs", "batch_size", "learning_rate", "validation", "num_particles",
     "objective", "elbo", "standardize",
 )  # fmt: skip
 _OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
@@ -276,7 +229,7 @@ def train(
 
     :param settings: of the model and of the training: epochs, batch_size, learning_rate,
         optimizer ("adam" or "sgd"; torch's Adam where it is left out), weight_decay, schedule
-        ("cosine"; a constant rate where it is left out), validation, num_particles, particles,
+        ("cosine"; a constant rate where it is left out), validation, num_particles,
         objective, elbo, standardize; the others go to the model.
     :param watch: called with the number of steps and the model, before the first and after each.
     :raises Diverged: if the loss is infinite or NaN.

@@ -136,30 +136,25 @@ def _members(p: Problem, options: dict[str, Any]) -> Any:
     return model
 
 
-def kernel_guide(name: str, sizes: tuple[int, int, int], hidden: int = 16) -> dict[str, Any]:
-    """The guide of k of an IGCM that goes with a guide of z, as an option; none for a flow.
-
-    :param name: of the guide of z.
-    :param sizes: numbers of columns of x, r and k.
-    """
+def _kernel_guide(name: str) -> dict[str, Any]:
+    """The guide of k that goes with a guide of z, as an option; none for a flow."""
     kind, _, end = name.partition("_")
     if name == "prior" or end == "flow":
         return {}
-    x_dim, r_dim, k_dim = sizes
-    columns = x_dim + r_dim + (kind == "posterior")
+    columns = 3 if kind == "posterior" else 2
     network: Any
     with torch.random.fork_rng():
         torch.manual_seed(6)
         if end == "full":
-            network = ConditionalMultivariateNormal(columns, k_dim, hidden=hidden)
+            network = ConditionalMultivariateNormal(columns, 2, hidden=16)
         else:
-            network = Conditional(dist.Normal, columns, (k_dim,), hidden)
+            network = Conditional(dist.Normal, columns, (2,), 16)
     wrapped = PosteriorGuide(network) if kind == "posterior" else RevenueGuide(network)
     return {"kernel_guide": wrapped}
 
 
 def _kernel(p: Problem, options: dict[str, Any]) -> Any:
-    options |= kernel_guide(options.get("guide", "prior"), (1, 1, 2))
+    options |= _kernel_guide(options.get("guide", "prior"))
     parts: Any = {"prior": Prior(p, "z_loc", "z_slope"), "cost_family": Costs(p)}
     noise = Noise(p, "dr_loc", "dr_scale")
     model = IGCM(1, 1, k_dim=2, z_dim=1, dr_net=noise, **parts, **options).double()
@@ -184,14 +179,3 @@ def _levels(p: Problem, options: dict[str, Any]) -> Any:
 
 
 _MAKE = {"members": _members, "kernel": _kernel, "times": _times, "levels": _levels}
-
-
-@torch.no_grad()
-def let_y_tell(model: Any) -> None:
-    """Let z all but decide the costs of an untrained model, and x say little of z."""
-    for part in (model.cost_net, model.z_prior):
-        for parameter in part.parameters():
-            parameter.mul_(2.0)
-    last = model.cost_net.net[-1]
-    last.weight.chunk(2)[0].mul_(1.5)
-    last.bias.chunk(2)[1].sub_(2.0)

@@ -57,15 +57,10 @@ FILES = {
         "public --protocol positive",
         _released(released.mapped, released.CHANGED, 10),
     ),
-    **_of("checks"),
     "public_tuning": ("public --tune", _planned("held-out", _TRIALS, _EVERY)),
     "public_held-out": ("public --tune", _planned("held-out", 10, _EVERY)),
     "public_confirmation": ("public --protocol confirmation", _planned("held-out", 10, _EVERY)),
     "public_members": ("public --protocol members", _planned("members", 20, _EVERY)),
-    "open_tuning": ("open --tune", _planned("open", _TRIALS, _EVERY)),
-    "open": ("open --tune", _planned("open", 5, _EVERY)),
-    "implicit_adult": ("implicit --dataset adult --splits 3", _planned("implicit", 3)),
-    "implicit_auto_mpg": ("implicit --dataset auto_mpg --splits 10", _planned("implicit", 10)),
     **{
         file: ("ablation" if protocol == "published" else f"ablation --protocol {protocol}", count)
         for protocol, study in latent_sizes.PROTOCOLS.items()
@@ -80,33 +75,25 @@ FILES = {
     **{file: ("search", plan.splits * len(SEARCHED)) for file, plan in FINALS_OF.items()},
     **_of("untouched"),
     "members_ablation": ("members_ablation", 90),
-    **_of("loans"),
     **_of("credit"),
     **_of("credit_search"),
     **_of("credit_falls"),
     "credit_witnesses": ("credit_witnesses", 0),
     **_of("falls"),
-    "soak": ("soak", 0),
     **_of("survival"),
-    **_of("censoring"),
     **_of("ordinal"),
     **_of("distribution"),
     **_of("intervals"),
     **_of("calibration"),
-    **_of("mixed"),
-    **_of("row_weights"),
-    **_of("gradient_noise"),
     **_of("stories"),
     **_of("crossings"),
     # Those of four functions are run again with ATEN_CPU_CAPABILITY=avx2.
     "primitives": ("primitives", 384 + 256),
-    **_of("particles"),
     **_of("reference_posteriors"),
-    **_of("guide_calibration"),
 }
 #: Files with fewer fits than planned: their tables say of how many splits each number is.
 GROWING = (*SURVIVAL, "ordinal", "distribution", "public_positive")
 #: Files in which a method may have several settings on one split.
-MANY_SETTINGS = {"quantile_tuning", "public_tuning", "open_tuning", *TRIALS_OF}
+MANY_SETTINGS = {"quantile_tuning", "public_tuning", *TRIALS_OF}
 MANY_SETTINGS |= {"ablation", "ablation_released", "timing", "public_released", *CHANGES_OF}
-MANY_SETTINGS |= {"public_positive", "particles", "primitives", "credit_falls"}
+MANY_SETTINGS |= {"public_positive", "primitives", "credit_falls"}

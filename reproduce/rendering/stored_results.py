@@ -18,7 +18,7 @@ from reproduce.rendering.result_files import CREDIT_FILES, FILES, FINALS_OF, MAN
 from reproduce.runs import KEY, read_results
 
 #: Files whose fits are all on the one split of the paper's code.
-_FIXED = ("public_published", "checks", "ablation", "ablation_released")
+_FIXED = ("public_published", "ablation", "ablation_released")
 
 
 class Results(dict[str, pd.DataFrame]):
@@ -49,7 +49,7 @@ def read(folder: Path, device: str = "cpu") -> Results:
         path = folder / f"{name}.csv"
         if not path.exists():
             continue
-        if name in ("datasets", "soak", "credit_witnesses"):
+        if name in ("datasets", "credit_witnesses"):
             table = pd.read_csv(path)
         else:
             table = read_results(path).sort_values([*KEY, "metric", "device"], kind="stable")

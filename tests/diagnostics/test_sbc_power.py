@@ -12,7 +12,6 @@ from torch import Tensor
 
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.diagnostics import SBCResult, simulation_based_calibration
-from reproduce.posteriors.models import let_y_tell
 
 COUNT, FOUND = 1000, 1e-3
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -74,6 +73,17 @@ BROKEN_KERNEL: dict[str, Sampler] = {
     "k permuted against c": spoiled("k", permuted),
     "columns of k swapped": spoiled("k", lambda draws: draws.flip(-1)),
 }
+
+
+@torch.no_grad()
+def let_y_tell(model: Any) -> None:
+    """Let z all but decide the costs of an untrained model, and x say little of z."""
+    for part in (model.cost_net, model.z_prior):
+        for parameter in part.parameters():
+            parameter.mul_(2.0)
+    last = model.cost_net.net[-1]
+    last.weight.chunk(2)[0].mul_(1.5)
+    last.bias.chunk(2)[1].sub_(2.0)
 
 
 def broken(kind: type) -> dict[str, Sampler]:

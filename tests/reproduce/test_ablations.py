@@ -13,7 +13,7 @@ from toys import load_as, options, table, toy
 from pyro_gcm import data, fit_members
 from pyro_gcm.models.member_settings import MemberSettings
 from reproduce import published, tasks
-from reproduce.ablations import auctions, implicit, latent_sizes, members, stories
+from reproduce.ablations import auctions, latent_sizes, members, stories
 from reproduce.methods import methods_of
 from reproduce.released import training as released
 from reproduce.released.networks import DRAWS
@@ -185,7 +185,7 @@ def test_a_gain_is_that_on_the_same_data():
     assert last == f"| {other} | -0.5000 (0.1414) | 0.2000 (0.1000) |"
 
 
-# Auctions, and strict against implicit.
+# Auctions.
 
 
 def test_auctions_have_every_score_of_both_variants(tmp_path, capsys):
@@ -218,30 +218,3 @@ def test_scores_of_the_truth_are_perfect():
     assert values["mean absolute error of the bid"] < 1e-6
     assert values["win rate at the bid"] == pytest.approx(0.9, abs=1e-6)
     assert values["log score"] == pytest.approx(log_p.mean().item())
-
-
-def test_the_density_of_boosting_has_the_spread_of_rows_it_did_not_see(monkeypatch):
-    dataset = toy(x_dim=2, r_dim=2, rows=300)
-    load_as(monkeypatch, lambda name, variant: dataset)
-    fit = Fit("implicit", "auto_mpg", "default", "held-out", "0", 0, "monotone boosting", "{}")
-    scores = implicit.run(fit)
-    learn, test = dataset.split(0)
-    rows = implicit.rows_of(dataset, learn)
-    model, _ = implicit.train("monotone boosting", rows, {}, 0)
-    seen = (model.predict(rows.x, rows.r) - rows.y).square().mean().sqrt()
-    spread = implicit.out_of_fold_spread(model, rows)
-    assert spread > 1.2 * seen
-    density = torch.distributions.Normal(model.predict(dataset.x[test], dataset.r[test]), spread)
-    expected = density.log_prob(dataset.y[test]).mean()
-    assert scores["log score"] == pytest.approx(float(expected), rel=1e-6)
-
-
-def test_differences_to_gcm_are_paired_with_the_corrected_interval():
-    values = {"GCM": (0.80, 0.80, 0.80, 0.80), "IGCM": (0.81, 0.83, 0.79, 0.84)}
-    metrics = ("AUC", "log score", "calibration error")
-    rows = table({(method, m): each for method, each in values.items() for m in metrics})
-    lines = implicit.report(rows, "adult").splitlines()
-    assert lines[2] == "| GCM | 0.8000 |  | 0.8000 |  | 0.8000 |"
-    # Mean 0.0175; squared deviations sum to 0.001475; 1/4 + 1/4 in place of 1/4.
-    gap = f"0.0175 ± {3.182446 * (0.001475 / 3 / 2) ** 0.5:.4f}"
-    assert lines[3] == f"| IGCM | 0.8175 | {gap} | 0.8175 | {gap} | 0.8175 |"

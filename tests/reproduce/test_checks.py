@@ -1,14 +1,13 @@
-"""Searches for pairs out of order, and simple models on the published rows."""
+"""Searches for pairs out of order."""
 
 import argparse
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
-from toys import load_as, row, toy
+from toys import row
 
-from reproduce.checks import order, row_weights, simple_models
+from reproduce.checks import order
 from reproduce.runs import Fit
 
 
@@ -49,31 +48,3 @@ def test_the_model_that_was_made_to_fall_is_found(monkeypatch):
     lines = order.falls_report(pd.DataFrame(rows)).splitlines()
     assert lines[2] == f"| {order.FALLING} | yes | {found['pairs']} | {found['falls']} |"
     assert lines[-1] == "Of those that may not fall, 0 in 0 pairs fell."
-
-
-def test_whole_weights_of_rows_are_counts_in_distribution():
-    names = {"dataset": "GCMClassifier", "method": "no early stopping", "settings": '{"seeds": 12}'}
-    found = row_weights.run(Fit("any", variant="any", protocol="any", split="0", seed=0, **names))
-    p = {way: [v for name, v in found.items() if f"p, {way}" in name] for way in row_weights.WAYS}
-    assert min(p["counts"]) > 0.02
-    assert min(p["relative"]) < 5e-3
-    table = [row(**names, metric=name, value=v) for name, v in found.items()]
-    lines = row_weights.report(pd.DataFrame(table)).splitlines()
-    corrected = [min(1.0, 4.0 * min(p[way])) for way in row_weights.WAYS]
-    assert lines[2].split(" | ")[2:] == [f"{corrected[0]:.2g}", f"{corrected[1]:.2g} |"]
-
-
-@pytest.mark.parametrize("method", ["Linear", "Linear, revenues alone"])
-def test_a_linear_check_is_least_squares(method, monkeypatch):
-    table = toy()
-    load_as(monkeypatch, lambda name, variant: table)
-    shuffled = np.random.RandomState(0).permutation(100)
-    learn, test = shuffled[:80], shuffled[80:]
-    inputs = table.r if "alone" in method else torch.cat([table.x, table.r], 1)
-    inputs = inputs.float()  # as rows are read
-    design = torch.cat([inputs, torch.ones(len(inputs), 1)], 1).double().numpy()
-    weights, *_ = np.linalg.lstsq(design[learn], table.y[learn].numpy(), rcond=None)
-    errors = table.y[test].numpy() - design[test] @ weights
-    fit = Fit("checks", "auto_mpg", "published", "published", "fixed", 0, method, "{}")
-    found = simple_models.run(fit)["RMSE"]
-    assert found == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-6)

@@ -14,7 +14,7 @@ from reproduce.defaults import untouched
 from reproduce.methods import defaults
 from reproduce.methods.spaces import Searched
 from reproduce.runs import Fit, as_json
-from reproduce.searching import open_track, search
+from reproduce.searching import search
 from reproduce.searching.tuning import VALIDATION_LOSS
 
 NETWORK = {"epochs": 1, "batch_size": 16, "learning_rate": 0.1, "hidden": 4}
@@ -26,7 +26,6 @@ MEMBERS = {**dataclasses.asdict(MemberSettings()), "fits": 1}
     [
         (public, "blog", "held-out", "MLP", NETWORK, {"RMSE"}),
         (public, "compas", "tuning", "GCM", NETWORK, {VALIDATION_LOSS}),
-        (open_track, "blog", "held-out", "GCM ensemble", NETWORK, {"RMSE"}),
         (members, "adult", "held-out", "any", MEMBERS, {"AUC", "log score"}),
         (search, "blog", "trials", "wild", {"folds": 1}, {VALIDATION_LOSS}),
         (search, "adult", "held-out", "wild", {"folds": 1}, {"AUC", "log score"}),
@@ -43,7 +42,7 @@ def test_a_fit_that_diverged_has_no_score(
 
     response = "continuous" if dataset == "blog" else "binary"
     load_as(monkeypatch, lambda name, variant: toy(response=response, rows=500))
-    trainers = {public: "train", open_track: "train", members: "fit_members"}
+    trainers = {public: "train", members: "fit_members"}
     for module, name in trainers.items():
         monkeypatch.setattr(module, name, diverge)
     monkeypatch.setitem(search.SEARCHED, "wild", Searched(dict, diverge, {}))

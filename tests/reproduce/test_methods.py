@@ -16,7 +16,7 @@ SETTINGS = {
     "schedule": "cosine", "validation": 0.1, "weight_decay": 1e-4,
 }  # fmt: skip
 #: Those that differ in more than what their experiment passes to them.
-MAIN = [*methods_of("published"), "HistGradientBoosting", "XGBoost", "LightGBM", "Linear"]
+MAIN = [*methods_of("published"), "HistGradientBoosting"]
 SUPPORTED = [
     *((method, response) for method in MAIN for response in ("binary", "continuous")),
     *((method, "quantile") for method in methods_of("quantile")),
@@ -33,8 +33,6 @@ def toy(response="binary", rows=60):
 
 def settings(method, **more):
     if METHODS[method].estimator:
-        if method in ("XGBoost", "LightGBM"):
-            pytest.importorskip(method.lower())
         return {}
     particles = {"num_particles": 4, "num_samples": 16} if METHODS[method].latent else {}
     return {**SETTINGS, **particles, **more}
@@ -110,8 +108,6 @@ def test_the_settings_of_the_training_reach_it(method, optimizer, kind, schedule
         ("GCM", {"form": "splines"}, (3, 3)),
         ("IGCM", {}, (2,)),
         ("IGCM", {"alternatives": 6}, (6, 3)),
-        ("GCM, 3 alternatives", METHODS["GCM, 3 alternatives"].fixed, (3, 3)),
-        ("IGCM, 3 alternatives", METHODS["IGCM, 3 alternatives"].fixed, (3, 3)),
     ],
 )
 def test_plain_forms_have_the_papers_costs_and_alternatives_three_each(method, setting, shape):

@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy import stats
 
-from reproduce.posteriors import calibration, references, study
+from reproduce.posteriors import references, study
 from reproduce.posteriors.models import model_of, rows_of
 from reproduce.posteriors.problems import PROBLEMS
 from reproduce.runs import COLUMNS, Fit
@@ -128,25 +128,3 @@ def test_reports_have_a_row_for_each_method():
     lines = study.report(rows_in_table(fits, study.run)).splitlines()
     assert lines[0] == "|  | one_cost |"
     assert [line.split(" | ")[0] for line in lines[2:]] == [f"| {method}" for method in methods]
-
-
-@pytest.mark.parametrize("model", ["GCM", "IGCM"])
-def test_guides_are_calibrated_against_rows_of_the_same_model(model):
-    fits = [fit_of(model, method, size=0.1) for method in ("exact draws", "guide posterior")]
-    right, wrong = (calibration.run(fit) for fit in fits)
-    assert min(right[test] for test in ("symmetric", "even", "joint")) > 1e-3
-    assert wrong["even"] < 1e-3  # after an epoch or two
-    assert right["shift"] < wrong["shift"]
-    table = rows_in_table(fits, lambda fit: right if fit is fits[0] else wrong)
-    assert calibration.report(table).count("\n") == 3
-
-
-def test_every_guide_leaves_the_weights_of_its_model_as_they_are():
-    for name in calibration.MODELS:
-        plain = dict(calibration.model_of(name).named_parameters())
-        for guide in calibration.GUIDES.values():
-            other = calibration.model_of(name, guide)
-            for key, parameter in other.named_parameters():
-                own = key.startswith(("z_guide", "k_guide"))
-                assert parameter.requires_grad == own
-                assert own or torch.equal(parameter, plain[key])

@@ -9,7 +9,6 @@ from sklearn.metrics import accuracy_score
 from toys import DIVERGING, load_as, options, toy
 
 from reproduce import public, published, tasks
-from reproduce.checks import simple_models
 from reproduce.methods import Rows, train
 
 SMALL = {
@@ -38,21 +37,8 @@ def small(monkeypatch):
     return tables
 
 
-@pytest.fixture
-def given(monkeypatch):
-    """The rows that `train` was given."""
-    given = []
-
-    def recorded(method, rows, *arguments, **options):
-        given.append(rows)
-        return train(method, rows, *arguments, **options)
-
-    monkeypatch.setattr(published, "train", recorded)
-    return given
-
-
-def fit(method, name="compas", experiment="public", **more):
-    return published.fit_of(experiment, name, "published", 0, method, {**SMALL, **more})
+def fit(method, name="compas", **more):
+    return published.fit_of(name, 0, method, {**SMALL, **more})
 
 
 @pytest.mark.parametrize(("name", "response", "unit"), SETS)
@@ -93,15 +79,6 @@ def test_no_method_standardises(method, name, monkeypatch):
     assert all((value == float(key.endswith("scale"))).all() for key, value in units.items())
 
 
-def test_the_default_variant_has_the_right_label_of_adult(small, given):
-    for variant in ("published", "default"):
-        more = {**SMALL, "epochs": 1}
-        published.run(published.fit_of("ablation", "adult", variant, 0, "MLP", more))
-    learn, _ = small["binary"].fixed_split()
-    y = small["binary"].y[learn].float()
-    assert [rows.y.tolist() for rows in given] == [y.tolist(), (1.0 - y).tolist()]
-
-
 @pytest.mark.parametrize(("method", "name"), [("MLP", "auto_mpg"), ("GCM", "compas")])
 @pytest.mark.filterwarnings("ignore:Encountered NaN")
 def test_a_diverged_fit_is_nan(method, name):
@@ -110,18 +87,6 @@ def test_a_diverged_fit_is_nan(method, name):
     metric = tasks.TASKS[name].metric
     assert math.isnan(scores[metric])
     assert set(scores) == {metric, "seconds", "epochs"}
-
-
-def test_checks_see_the_same_rows(small, given, tmp_path):
-    methods = ["Boosting", "Boosting, revenues alone"]
-    asked = ["--datasets", "compas", "--seeds", "1", "--methods", *methods]
-    both = simple_models.STUDY.fits(options(simple_models.STUDY, tmp_path, *asked))
-    scores = [published.run(one) for one in both]
-    learn, _ = small["binary"].fixed_split()
-    assert [rows.x.shape for rows in given] == [(90, 2), (90, 0)]
-    assert all(torch.equal(rows.r, small["binary"].r[learn].float()) for rows in given)
-    assert all({"AUC", "accuracy", "log score"} < {*each} for each in scores)
-    assert scores[0]["log score"] != scores[1]["log score"]
 
 
 def test_the_fits_are_of_every_seed_on_one_split(tmp_path):

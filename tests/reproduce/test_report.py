@@ -212,11 +212,11 @@ def test_fits_that_are_quick_or_lack_or_diverged_are_told(copied):
     assert f"| `public --tune` | 72 of {planned['public_held-out']} | 1 |" in text
     assert "(n = 2, 1 diverged)" in section(text, "Appendix A. Held-out tables")
     assert f"| `search_adult.csv` | `search` | 10 of {planned['search_adult']} | 0 |" in text
-    found = section(text, "10. Eight untouched data sets")
+    found = section(text, "9. Eight untouched data sets")
     assert "Affairs (`fair`): 6,366 rows" in found
     assert "| Members | **0.7005 " in found
     assert "Doctor visits (`randhie`): not run." in found
-    found = section(text, "9. Search of thirty trials")
+    found = section(text, "8. Search of thirty trials")
     parts = found.split("### What members are made of")[1].split("\n### ")[0]
     adult, auto_mpg = parts.split("Auto MPG:")
     assert "| members | K = 1 | 0.0000" in adult
@@ -278,7 +278,6 @@ FORMER = [row(split=split, settings='{"z_dim": 4, "num_particles": 8}') for spli
     [
         ("public_held-out", [row(), row(settings='{"hidden": 16}')], "two settings, expected one"),
         ("public_published", FORMER, "the split 0, expected 'fixed'"),
-        ("checks", FORMER, "the split 0, expected 'fixed'"),
         ("ablation", FORMER, "the split 0, expected 'fixed'"),
     ],
 )

@@ -17,7 +17,7 @@ import pytest
 from reproduce import quantile, results, runs, tasks
 from reproduce.__main__ import main as reproduce_main
 from reproduce.arguments import Refused
-from reproduce.checks import soak
+from reproduce.data import datasets
 from reproduce.runs import COLUMNS, Fit, as_json, read_results, run_fits
 
 ROOT = Path(runs.__file__).parents[1]
@@ -178,7 +178,7 @@ def test_an_interruption_while_writing_leaves_the_table_before(tmp_path, monkeyp
     assert len(run_fits(path, [fit(0), fit(1)], toy, options())) == 4
 
 
-@pytest.mark.parametrize(("module", "keeps"), [(quantile, True), (soak, False)])
+@pytest.mark.parametrize(("module", "keeps"), [(quantile, True), (datasets, False)])
 def test_an_interrupted_command_says_what_is_kept(module, keeps, tmp_path, monkeypatch, capsys):
     def interrupted(arguments):
         raise KeyboardInterrupt
@@ -198,7 +198,10 @@ def test_an_interrupted_command_says_what_is_kept(module, keeps, tmp_path, monke
     ("arguments", "message"),
     [
         (["report", "--results", "nowhere"], "--results nowhere: there is no such folder"),
-        (["public", "--methods", "MM", "LightGBM"], "--methods LightGBM: protocol held-out has"),
+        (
+            ["public", "--methods", "MM", "GCM (literal)"],
+            "--methods GCM (literal): protocol held-out has",
+        ),
         (
             ["public", "--protocol", "published", "--methods", "HistGradientBoosting"],
             "--methods HistGradientBoosting: protocol published has",
@@ -211,7 +214,6 @@ def test_an_interrupted_command_says_what_is_kept(module, keeps, tmp_path, monke
         (["quantile", "--jobs", "two"], "--jobs: must be a whole number of at least 1, got two"),
         (["quantile", "--device", "abacus"], "--device: must be a device of torch, got abacus"),
         (["timing", "--device", "abacus"], "--device: must be a device of torch, got abacus"),
-        (["open", "--methods", "XGBoost"], "needs xgboost: pip install pyro-gcm[boosting]"),
         (["untouched"], "XGBoost needs xgboost: pip install pyro-gcm[boosting]"),
         (["search", "--methods", "CatBoost"], "CatBoost needs catboost: pip install pyro-gcm[boo"),
         (["search", "--device", "meta"], "--device must be cpu, whose time is measured, got meta"),

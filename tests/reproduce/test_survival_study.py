@@ -1,4 +1,4 @@
-"""The survival tables: the log score, Turnbull's estimate, simulations and verdicts."""
+"""The survival tables: scores of curves, and verdicts."""
 
 import math
 
@@ -7,11 +7,8 @@ import pandas as pd
 import pytest
 from toys import table as results
 
-from pyro_gcm.data import SurvivalTimes
-from pyro_gcm.diagnostics import kaplan_meier
-from reproduce.curves import censoring, survival
+from reproduce.curves import survival
 from reproduce.curves.survival_scores import UNIFORM, calibration_error, log_score
-from reproduce.curves.turnbull import turnbull
 from reproduce.methods.survival import _steps
 
 
@@ -41,41 +38,6 @@ def test_the_calibration_error_is_that_of_groups_of_equal_predictions():
     assert calibration_error(test, right + 0.1, 1.0) == pytest.approx(0.1, abs=0.02)
     # Right on average, and wrong in every group.
     assert calibration_error(test, right[::-1], 1.0) == pytest.approx(0.35, abs=0.02)
-
-
-def test_turnbull_is_kaplan_meier_for_right_censored_times():
-    rng = np.random.default_rng(0)
-    time, event = rng.integers(1, 20, 70).astype(float), rng.random(70) < 0.6
-    found = kaplan_meier(SurvivalTimes.right_censored(time, event))
-    curve = turnbull(time, np.where(event, time, np.inf), tolerance=1e-12)
-    assert curve(found["time"].to_numpy()) == pytest.approx(found["survival"], abs=1e-6)
-
-
-def test_turnbull_maximises_the_likelihood_of_intervals():
-    lower, upper = np.array([0.0, 1.0, 1.0, 3.0, 0.0]), np.array([2.0, 3.0, 2.0, np.inf, 4.0])
-    curve = turnbull(lower, upper, tolerance=1e-12)
-    # The mass lies in (1, 2], where rows 0 to 2 are, and in (3, 4], where row 3 is; row 4 is in
-    # either.
-    assert curve(np.array([1.0, 2.0, 3.0, 4.0])) == pytest.approx([1.0, 0.25, 0.25, 0.0], abs=1e-5)
-    assert curve(np.array([0.5, 1.5])) == pytest.approx([1.0, 1.0])
-
-
-@pytest.mark.parametrize("design", list(censoring.DESIGNS))
-def test_simulated_times_are_seen_as_the_design_says(design):
-    X, y = censoring.simulate(design, 1500, 0)
-    kinds = {"exact": y.is_exact.double().mean(), "right": y.upper.isinf().double().mean()}
-    if design == "right":
-        assert kinds["exact"] + kinds["right"] == 1.0
-        assert kinds["right"] == pytest.approx(0.33, abs=0.06)
-        below = turnbull(y.lower.numpy(), y.upper.numpy())(censoring.TIMES)
-    elif design == "current status":
-        assert ((y.lower == 0.0) | y.upper.isinf()).all()
-        below = None
-    else:
-        assert kinds["exact"] == 0.0
-        below = turnbull(y.lower.numpy(), y.upper.numpy(), steps=300)(censoring.TIMES)
-    if below is not None:
-        assert below == pytest.approx(censoring.true_survival(X).mean(0), abs=0.06)
 
 
 def test_steps_jump_at_their_times():

@@ -83,7 +83,6 @@ REFUSED: list[tuple[Any, str]] = [
     ([[1.0], [1.0, 2.0]], f"{NUMERIC} list"),
     (np.array(["2020-01-01"], dtype="datetime64[D]"), "x must be a numeric array"),
     (torch.ones(2, 2).to_sparse(), "x must be dense, got layout torch.sparse_coo"),
-    (torch.zeros(2, device="meta"), "x is on device meta, where tensors have no values"),
     (torch.zeros(3), r"x must have shape \[rows, 2\], got shape \(3,\)"),
     (torch.zeros(3, 2, 1), r"x must have shape \[rows, 2\], got shape \(3, 2, 1\)"),
     (torch.tensor(1.0), r"x must have shape \[rows, 2\], got shape \(\)"),

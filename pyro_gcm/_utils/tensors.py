@@ -66,23 +66,16 @@ def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -
             ) from error
     if tensor.is_complex():
         raise TypeError(f"{name} must be real, got dtype {tensor.dtype}")
-    check_dense(name, tensor)
-    if tensor.is_meta:
-        raise ValueError(f"{name} is on device meta, where tensors have no values")
+    if tensor.layout != torch.strided:
+        raise TypeError(f"{name} must be dense, got layout {tensor.layout}")
     if tensor.is_floating_point():
         return tensor.to(device, tensor.dtype if tensor.itemsize > 2 else torch.float32)
     return tensor.to(device, torch.float64)
 
 
-def without_tensor(name: str, value: Any) -> Any:
-    """The value, a list in place of a tensor, of which numpy does not read each type.
-
-    :raises TypeError: for a tensor that is not dense.
-    """
-    if not isinstance(value, Tensor):
-        return value
-    check_dense(name, value)
-    return value.tolist()
+def without_tensor(value: Any) -> Any:
+    """The value, a list in place of a tensor, of which numpy does not read each type."""
+    return value.tolist() if isinstance(value, Tensor) else value
 
 
 def stored(name: str, value: Tensor) -> Tensor:
@@ -93,15 +86,6 @@ def stored(name: str, value: Tensor) -> Tensor:
     if value.layout != torch.strided or value.is_meta or value.is_complex():
         raise TypeError(f"{name} must be a dense, real tensor with values")
     return value.detach().cpu().clone(memory_format=torch.contiguous_format)
-
-
-def check_dense(name: str, tensor: Tensor) -> None:
-    """Check that a tensor has a number in each place."""
-    if tensor.is_nested or tensor.layout != torch.strided:
-        got = "a nested tensor" if tensor.is_nested else f"layout {tensor.layout}"
-        raise TypeError(f"{name} must be dense, got {got}")
-    if tensor.is_quantized:
-        raise TypeError(f"{name} must not be quantised, got {tensor.dtype}: use dequantize()")
 
 
 def _as_array(value: Any) -> np.ndarray[Any, Any]:
@@ -130,8 +114,6 @@ def _is_number(value: Any) -> bool:
 def _no_number(value: Any) -> str:
     """Describe the values that are not numbers; empty if none can be named."""
     array = np.asarray(value, dtype=object)
-    if array.ndim > 32:
-        return "its lists are nested too deep, or contain themselves"
     strange = [place for place, v in np.ndenumerate(array) if not _is_number(v)]
     if not strange or not array.ndim:
         return ""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -135,36 +135,8 @@ def full_precision(model: object) -> None:
         )
 
 
-class HasSizes(Protocol):
-    """An object with numbers of covariates and of revenues."""
-
-    x_dim: int
-    r_dim: int
-
-
-class ChecksRows(Protocol):
-    """A response, as far as it restricts its rows."""
-
-    def check_revenue(self, r: Tensor) -> None:
-        """Raise ValueError for revenues [n, m] that it cannot have."""
-
-    def outcome(self, y: ArrayLike, device: torch.device | None = None) -> Tensor:
-        """Outcomes as a tensor, a row for each of the data."""
-
-    def check_outcome(self, y: Tensor) -> None:
-        """Raise ValueError for outcomes that it cannot have."""
-
-
-class OfRows(HasSizes, Protocol):
-    """A model of rows x, r and y."""
-
-    @property
-    def response(self) -> ChecksRows:
-        """The response, which knows the kind of y."""
-
-
 def checked_data(
-    model: OfRows,
+    model: Any,
     x: ArrayLike | None,
     r: ArrayLike | None = None,
     y: ArrayLike | None = None,
@@ -193,7 +165,7 @@ def checked_data(
     return data
 
 
-def columns_of_units(model: HasSizes, x: ArrayLike, r: ArrayLike) -> tuple[Tensor, Tensor]:
+def columns_of_units(model: Any, x: ArrayLike, r: ArrayLike) -> tuple[Tensor, Tensor]:
     """Columns of which units are learned, as tensors."""
     return matrix("x", x, model.x_dim, "x_dim"), matrix("r", r, model.r_dim, "r_dim")
 
@@ -222,10 +194,8 @@ def one_of(name: str, value: Any, choices: Sequence[str]) -> None:
 def positive_int(name: str, value: Any, minimum: int = 1) -> int:
     """Return the value as an integer, which must be at least `minimum`."""
     number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not minimum <= value < 2**63 or value != int(value):
-        too_large = number and 2**63 <= value < math.inf
-        wanted = "less than 2^63" if too_large else f"at least {minimum}"
-        raise ValueError(f"{name} must be an integer of {wanted}, got {shown(value)}")
+    if not number or not value >= minimum or value % 1:
+        raise ValueError(f"{name} must be an integer of at least {minimum}, got {shown(value)}")
     return int(value)
 
 

@@ -190,7 +190,7 @@ def _signs(increasing: bool | Sequence[int], r_dim: int) -> Array:
     """+1, -1 or 0 for each column of r."""
     if isinstance(increasing, bool):
         return np.full(r_dim, 1.0 if increasing else -1.0)
-    signs = np.asarray(without_tensor("increasing", increasing), dtype=object)
+    signs = np.asarray(without_tensor(increasing), dtype=object)
     if signs.shape != (r_dim,) or not all(
         not isinstance(s, bool) and s in (-1, 0, 1) for s in signs
     ):

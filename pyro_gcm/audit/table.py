@@ -182,7 +182,7 @@ def _moving(directions: Any, columns: list[str]) -> tuple[list[int], list[int]]:
             raise ValueError(f"directions names {unknown}, X has the columns {columns}")
         entries = [directions.get(name, 0) for name in columns]
     elif isinstance(directions, Iterable):
-        entries = list(without_tensor("directions", directions))
+        entries = list(without_tensor(directions))
     else:
         raise TypeError(f"directions must be a mapping or a sequence, got {shown(directions)}")
     if len(entries) != len(columns) or any(entry not in (-1, 0, 1) for entry in entries):

@@ -100,7 +100,7 @@ def bound_by_particles(
         method if there is only one group. It is NaN for a single draw, and if a row has no weight.
     :raises ValueError: for wrong data or options, and for an objective whose loss is no bound.
     """
-    num_particles = without_tensor("num_particles", num_particles)
+    num_particles = without_tensor(num_particles)
     if not isinstance(num_particles, Iterable) or len(num_particles) == 0:
         raise ValueError(f"num_particles must be a sequence of integers, got {num_particles!r}")
     counts = sorted({positive_int("num_particles", count) for count in num_particles})

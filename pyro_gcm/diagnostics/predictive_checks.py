@@ -164,7 +164,7 @@ def _codes(groups: Any, rows: int) -> tuple[Tensor, Any]:
     if groups is None:
         return torch.zeros(rows, dtype=torch.long), ["all"]
     try:
-        series = pd.Series(without_tensor("groups", groups))
+        series = pd.Series(without_tensor(groups))
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"groups must be labels of the rows, got {shown(groups)}: {error}"

@@ -12,7 +12,7 @@ import torch
 from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
-from pyro_gcm._utils.tensors import broadcast_shapes, check_dense
+from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import kind
 
 Own = TypeVar("Own", bound="Expandable")
@@ -20,11 +20,10 @@ Outcome = TypeVar("Outcome", bound="EventOutcome")
 
 
 def tensors(**parameters: Any) -> None:
-    """Check that each is a tensor, and dense; TypeError by name otherwise."""
+    """Check that each is a tensor; TypeError by name otherwise."""
     for name, value in parameters.items():
         if not isinstance(value, Tensor):
             raise TypeError(f"{name} must be a tensor, got {kind(value)}")
-        check_dense(name, value)
 
 
 def distributions(**parameters: Any) -> None:

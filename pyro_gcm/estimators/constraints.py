@@ -20,7 +20,7 @@ def directions(monotonic_cst: Any, count: int, names: Sequence[str] | None) -> l
     """
     if monotonic_cst is None:
         return [0] * count
-    monotonic_cst = without_tensor("monotonic_cst", monotonic_cst)
+    monotonic_cst = without_tensor(monotonic_cst)
     index = getattr(monotonic_cst, "index", ())  # of a Series; that of a list is a method
     if not callable(index) and any(isinstance(name, str) for name in index):
         raise ValueError(
@@ -70,7 +70,7 @@ def categories(
         # An array has one type, which says nothing of a column.
         chosen = [column.categorical and names is not None for column in columns]
     else:
-        listed = without_tensor("categorical_features", categorical_features)
+        listed = without_tensor(categorical_features)
         chosen = _chosen(listed, len(columns), names)
     for column, is_category in zip(columns, chosen, strict=True):
         if column.numbers is None and not is_category:

@@ -86,7 +86,7 @@ def _columns(y: Any) -> dict[str, Any]:
     if isinstance(y, tuple | list) and len(y) in (2, 3) and all(map(_is_column, y)):
         return {f"y[{at}]": column for at, column in enumerate(y)}
     if isinstance(y, Tensor):
-        y = np.asarray(without_tensor("y", y))
+        y = np.asarray(without_tensor(y))
     if not isinstance(y, np.ndarray):
         raise TypeError(f"y must be {_WANTED}, got {kind(y)}")
     if y.ndim != 2 or y.shape[1] not in (2, 3):

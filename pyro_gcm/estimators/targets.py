@@ -135,7 +135,7 @@ def places_of(
 
 def _array(name: str, value: Any) -> Values:
     """An array; what a masked one hides is missing."""
-    value = without_tensor(name, value)
+    value = without_tensor(value)
     if isinstance(value, np.ma.MaskedArray):
         return unmasked(value) if np.ma.is_masked(value) else value.data
     try:

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.evaluating import HasTensors
 from pyro_gcm._utils.moments import KnownMoments
-from pyro_gcm._utils.validation import ChecksRows, OfRows
+from pyro_gcm._utils.tensors import ArrayLike
 from pyro_gcm.distributions import LazyDistribution
 from pyro_gcm.distributions.event_sides import Left
 from pyro_gcm.nets import Standardizer
@@ -82,13 +82,22 @@ class Plan:
     informed: tuple[str, ...] = ()
 
 
-class Outcomes(ChecksRows, Protocol):
+class Outcomes(Protocol):
     """The interface of a response for training and predictions."""
 
     default_elbo: str
     is_part: bool
     is_censored: bool
     outcome_width: int
+
+    def check_revenue(self, r: Tensor) -> None:
+        """Raise ValueError for revenues [n, m] that it cannot have."""
+
+    def outcome(self, y: ArrayLike, device: torch.device | None = None) -> Tensor:
+        """Outcomes as a tensor, a row for each of the data."""
+
+    def check_outcome(self, y: Tensor) -> None:
+        """Raise ValueError for outcomes that it cannot have."""
 
     def site_distribution(self, p_y: Any, *, separate: bool) -> Any:
         """Return the distribution at site y of a program."""
@@ -106,9 +115,11 @@ class Outcomes(ChecksRows, Protocol):
         """Raise ValueError for outcomes that training cannot combine with the model's z."""
 
 
-class StoryModel(OfRows, HasTensors, Protocol):
+class StoryModel(HasTensors, Protocol):
     """A model that tells a story, as its readers know it."""
 
+    x_dim: int
+    r_dim: int
     base_samples: Any
     z_guide: Any
     enumerates: bool

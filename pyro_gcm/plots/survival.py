@@ -107,7 +107,7 @@ def _groups(groups: Sequence[Any] | None, rows: int) -> tuple[list[Any], npt.NDA
     if groups is None:
         return ["all rows"], np.zeros(rows, dtype=np.intp)
     try:
-        found = pd.Categorical(without_tensor("groups", groups))
+        found = pd.Categorical(without_tensor(groups))
     except (TypeError, ValueError) as error:
         raise ValueError(f"groups must be labels, got {shown(groups)}: {error}") from error
     if len(found) != rows:

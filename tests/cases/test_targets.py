@@ -255,19 +255,6 @@ def test_the_codes_of_events_are_kept_with_the_model(fit: Any, run: Any) -> None
     assert "--event 'event' must have 2 (the event came) and 1 (it" in done.err
 
 
-def test_labels_that_the_command_line_alone_knew_are_read_in_old_folders(run: Any) -> None:
-    model = GCMClassifier(monotonic_cst={"debt": -1}, **SMALL).fit(X, WORDS == "no")
-    notes = {"target": "late", "labels": ["yes", "no"]}
-    pyro_gcm.save(model, "model", metrics={"table": notes})
-    X.assign(late=WORDS).to_csv("data.csv", index=False)
-    run("predict", "model", "data.csv", "--out=found.parquet")
-    found = pd.read_parquet("found.parquet")
-    assert (found["class"] == np.where(model.predict(X), "no", "yes")).all()
-    run("report", "model", "data.csv", "--pairs=9", "--out=r.html")
-    assert "“late” is “no”" in Path("r.html").read_text(encoding="utf-8")
-    assert "labels: ['yes', 'no']\npositive: no\n" in run("info", "model").out
-
-
 def test_a_pipeline_is_audited_for_its_event() -> None:
     fitted = GCMClassifier(**SMALL, monotonic_cst={"debt": 1}, positive="no").fit(X, WORDS)
     pipeline = Pipeline([("as it is", "passthrough"), ("model", fitted)])

@@ -240,7 +240,6 @@ Call = Callable[[Any, Tensor, Tensor, Tensor], Any]
 PROGRAM_ERRORS: dict[str, tuple[type, Call, str]] = {
     "x": (GCM, lambda m, x, r, y: m.model(), r"x must be given: the prior p\(z\|x\) reads it"),
     "guide, x": (GCM, lambda m, x, r, y: m.guide(None, r, y), "x must be given: the guide reads"),
-    "device": (GCM, lambda m, x, r, y: m.model(x.to("meta"), r, y), "x is on device meta"),
     "IGCM, x": (IGCM, lambda m, x, r, y: m.model(), "x must be given: the prior p"),
     "IGCM, guide, x": (IGCM, lambda m, x, r, y: m.guide(None, r, y), "x must be given: the guide"),
     "IGCM, guide, r": (IGCM, lambda m, x, r, y: m.guide(x, None, y), "r must be given: the guide"),

@@ -131,7 +131,6 @@ def test_response_from_outside_works_everywhere_or_is_refused_by_name(kind: type
     )
     for call, message in (
         (lambda: model.predictive(x, r).cdf(y), "response='spread' has no 'cdf'; it has log_prob"),
-        (lambda: fit(model, x, r, y, r, progress=False), "c needs a response that is the order"),
         (lambda: model.posterior(x, r, y, method="rejection"), "needs a response with a bounded"),
     ):
         with pytest.raises((AttributeError, ValueError), match=message):

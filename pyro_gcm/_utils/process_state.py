@@ -10,13 +10,9 @@ need none of it and wait for nobody.
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -58,28 +54,6 @@ def exclusively() -> Iterator[None]:
     finally:
         _turns.inside = False
         _state.release()
-
-
-def imported_arviz() -> Any:
-    """ArviZ, wherever it is imported for the first time.
-
-    ArviZ 0.23 notes in the user's cache that it has announced 1.x today. Its import fails where
-    another process writes that note at the same moment (ArviZ issue 2583), and where nothing can
-    be written there, as in many containers. Then it gets another folder for its note.
-    """
-    with exclusively(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        try:
-            return import_module("arviz")
-        except OSError:
-            before = os.environ.copy()
-            with tempfile.TemporaryDirectory() as folder:
-                os.environ["XDG_CACHE_HOME"] = folder
-                try:
-                    return import_module("arviz")
-                finally:
-                    os.environ.pop("XDG_CACHE_HOME")
-                    os.environ.update(before)
 
 
 class Randomness:

@@ -8,11 +8,9 @@ Python that calls it.
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 
@@ -90,16 +88,3 @@ def _leave(this: object) -> None:
     if this in _changed:
         torch.set_num_threads(_changed[this][0])
         del _changed[this]
-
-
-def one_thread_of_trees() -> Any:
-    """Inside, scikit-learn's boosting runs on one thread too, for which it has no option."""
-    return _openmp().limit(limits=1, user_api="openmp")
-
-
-@functools.cache
-def _openmp() -> Any:
-    # Looking for the libraries takes milliseconds; scikit-learn's is loaded by now.
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from contextlib import nullcontext
 from importlib import import_module
@@ -13,7 +14,6 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._utils.options import seed_of
-from pyro_gcm._utils.threads import one_thread_of_trees
 from pyro_gcm._utils.validation import (
     ArrayLike,
     as_tensor,
@@ -252,7 +252,7 @@ class MonotoneBoosting:
     def _threads(self) -> Any:
         """One for scikit-learn; the other libraries have an option for them."""
         has_option = self._library.module != "sklearn.ensemble"
-        return nullcontext() if has_option else one_thread_of_trees()
+        return nullcontext() if has_option else _one_thread()
 
     def _rows(
         self, x: ArrayLike, r: ArrayLike, y: ArrayLike, sizes: tuple[int, int]
@@ -292,3 +292,16 @@ def _width(name: str, value: ArrayLike) -> int:
     if tensor.dim() != 2:
         raise ValueError(f"{name} must have shape [rows, columns], got {tuple(tensor.shape)}")
     return tensor.shape[1]
+
+
+def _one_thread() -> Any:
+    """Inside, scikit-learn's boosting runs on one thread too, for which it has no option."""
+    return _openmp().limit(limits=1, user_api="openmp")
+
+
+@functools.cache
+def _openmp() -> Any:
+    # Looking for the libraries takes milliseconds; scikit-learn's is loaded by now.
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

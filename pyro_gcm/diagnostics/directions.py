@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from pyro_gcm._utils.columns import Column
-from pyro_gcm._utils.options import flag, seed_of, texts
+from pyro_gcm._utils.options import flag, seed_of
 from pyro_gcm._utils.table import read_table
 from pyro_gcm._utils.validation import positive_int, shown
 
@@ -104,7 +104,6 @@ def _places(
     numeric = {name: place for place, name in enumerate(names) if not _is_category(table[place])}
     if columns is None:
         return list(numeric.values())
-    texts("columns", columns)
     unknown = [name for name in columns if name not in numeric]
     if unknown:
         raise ValueError(f"columns must be of the numeric ones {list(numeric)}, got {unknown}")

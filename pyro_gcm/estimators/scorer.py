@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pyro_gcm._utils.options import share, texts
+from pyro_gcm._utils.options import share
 from pyro_gcm._utils.table import as_frame, is_record_batch
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import shown
@@ -58,7 +58,6 @@ class Scorer:
         quantiles: Sequence[float] = (),
         level: float | None = None,
     ) -> None:
-        texts("keep", keep)
         if not isinstance(quantiles, Sequence | np.ndarray):
             raise TypeError(f"quantiles must be a sequence of numbers, got {shown(quantiles)}")
         for each in quantiles:

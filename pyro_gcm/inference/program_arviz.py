@@ -15,11 +15,12 @@ from pyro.infer import MCMC
 from torch import Tensor
 
 from pyro_gcm._utils.options import flag, seed_of
-from pyro_gcm._utils.process_state import Randomness, imported_arviz
+from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import kind, positive_int
 from pyro_gcm.inference.reading import Program
 from pyro_gcm.inference.views import unannounced
+from pyro_gcm.prediction.psis import imported_arviz
 
 #: Names of dimensions and their labels.
 Coordinates = Mapping[str, Sequence[Any]]

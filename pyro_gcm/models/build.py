@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.options import module_or
 from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.nets import (
     AmortizedGuide,
@@ -222,7 +221,7 @@ def x_decoder_part(
     """p(x|z) or p(x|z, k), from in_dim columns; None where x is an input and not drawn."""
     if isinstance(prior, StandardNormal):
         normal = PRIOR_NETWORKS["conditional"]
-        return module_or("x_decoder", x_decoder, normal, in_dim, x_dim, hidden)
+        return normal(in_dim, x_dim, hidden) if x_decoder is None else x_decoder
     if x_decoder is not None:
         raise ValueError("x_decoder needs prior='standard': with p(z|x), x is an input, not drawn")
     return None

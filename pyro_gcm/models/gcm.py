@@ -11,7 +11,7 @@ import pyro.distributions as dist
 from torch import Tensor, nn
 
 from pyro_gcm._utils.moments import KnownMoments
-from pyro_gcm._utils.options import module_or, seed_of
+from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.tensors import broadcast_shapes
@@ -153,10 +153,11 @@ class GCM(StrictPredictions):
         map_shape = self.map_shape(cost_shape)
         self.revenue_map = self.response.revenue_maps(make, self.r_dim, map_shape)
         self.w_prior, columns = StandardNormal(self.r_dim), self.r_dim + self.out_dim
-        self.r_decoder: Any = StandardNormal(0)  # without revenues there is nothing to draw
-        if self.r_dim:
-            drawn = Conditional, dist.Normal, columns, (self.r_dim,), hidden
-            self.r_decoder = module_or("r_decoder", parts["r_decoder"], *drawn)
+        self.r_decoder: Any = parts["r_decoder"]
+        if not self.r_dim:
+            self.r_decoder = StandardNormal(0)  # without revenues there is nothing to draw
+        elif self.r_decoder is None:
+            self.r_decoder = Conditional(dist.Normal, columns, (self.r_dim,), hidden)
         x_parts = self.z_prior, self.z_dim, self.x_dim, hidden
         self.x_decoder: Any = build.x_decoder_part(parts["x_decoder"], *x_parts)
         self.w_guide: Any = None if self.reads_x else StandardNormal(0)

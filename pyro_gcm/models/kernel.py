@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.options import module_or
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import ArrayLike
 from pyro_gcm.distributions import (
@@ -56,7 +55,7 @@ class Kernel(Posteriors):
             )
         self.loading = PositiveLinear(self.k_dim, (self.r_dim,))
         noise = dist.Normal, self.x_dim, (self.r_dim,), hidden
-        self.dr_net = module_or("dr_net", dr_net, Conditional, *noise)
+        self.dr_net = Conditional(*noise) if dr_net is None else dr_net
         if not is_independent_normal(one_row(self.dr_net, self.x_dim)):
             raise ValueError("dr_net must give a normal p(dr|x) with independent columns")
 

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.options import function
 from pyro_gcm._utils.tensors import ArrayLike, elementwise
 from pyro_gcm._utils.validation import (
     check_names,
@@ -160,7 +159,6 @@ class Predictions(OrderEventModel):
         """
         x, revenues = self.grid(x, revenues)
         memory = 1e6 * positive("memory", memory)
-        function("reduce", reduce)
         blocks = self.surface_blocks(x, revenues, self.noise(num_samples), memory)
         return surfaces.stacked(blocks, len(x), reduce)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import tempfile
+import warnings
 from importlib import import_module
 from typing import Any
 
@@ -11,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.process_state import imported_arviz
+from pyro_gcm._utils.process_state import exclusively
 from pyro_gcm._utils.validation import ArrayLike, as_tensor
 
 #: Fewer have less than six draws in the tail, and ArviZ 1.x fits nothing to five.
@@ -109,3 +112,25 @@ def _fitted_shapes(log_weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float
     with np.errstate(all="ignore"):
         _, shapes = statistics.psislw(log_weights)
     return np.asarray(shapes, dtype=np.float64)
+
+
+def imported_arviz() -> Any:
+    """ArviZ, wherever it is imported for the first time.
+
+    ArviZ 0.23 notes in the user's cache that it has announced 1.x today. Its import fails where
+    another process writes that note at the same moment (ArviZ issue 2583), and where nothing can
+    be written there, as in many containers. Then it gets another folder for its note.
+    """
+    with exclusively(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        try:
+            return import_module("arviz")
+        except OSError:
+            before = os.environ.copy()
+            with tempfile.TemporaryDirectory() as folder:
+                os.environ["XDG_CACHE_HOME"] = folder
+                try:
+                    return import_module("arviz")
+                finally:
+                    os.environ.pop("XDG_CACHE_HOME")
+                    os.environ.update(before)

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from pyro_gcm._utils.options import file_of, flag, function, seed_of
+from pyro_gcm._utils.options import flag, seed_of
 from pyro_gcm._utils.validation import one_of, positive, positive_int, shown
+from pyro_gcm._utils.writing import usable
 from pyro_gcm.training.cross_fit import CrossFit
 from pyro_gcm.training.updates import SCHEDULES, Adam
 
@@ -145,10 +146,8 @@ class TrainingOptions:
             positive("clip_norm", self.clip_norm)
         self.seed = seed_of(self.seed)
         self.progress = flag("progress", self.progress)
-        function("callback", self.callback)
-        if self.checkpoint is not None:
-            file_of("checkpoint", self.checkpoint)
-        function("optimizer", self.optimizer)
+        if self.checkpoint is not None and usable(self.checkpoint).is_dir():
+            raise ValueError(f"checkpoint must be a file, and {self.checkpoint} is a folder")
         if self.patience is not None:
             positive_int("patience", self.patience)
             if self.validation == 0.0 and not self.held_out and self.cross_fit is None:

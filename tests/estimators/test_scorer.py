@@ -143,7 +143,6 @@ def test_the_schema_of_spark_names_every_column_with_its_type() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"keep": "id"}, "keep must be a sequence of text, got 'id'"),
         ({"keep": ["class"]}, "keep has 'class', which the result has already"),
         ({"keep": ["id", "id"]}, "keep has 'id', which the result has already"),
         ({"quantiles": [0.5]}, "quantiles are of numbers and times, and a GCMClassifier has none"),

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import other_processor
 import pytest
 
 # `--doctest-modules` would import every conftest.py a second time, under the same name.
@@ -16,7 +17,8 @@ MOST_WORKERS = 8
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """An option that chooses which cases of the tests marked ``long`` run."""
+    """Options that choose a processor, and which cases of the tests marked ``long`` run."""
+    other_processor.pytest_addoption(parser)
     parser.getgroup("long tests").addoption(
         "--long",
         choices=("part", "all"),
@@ -25,9 +27,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_report_header(config: pytest.Config) -> str:
-    """Which of the long tests run."""
-    return f"long tests: {config.getoption('--long')} of their cases (--long all runs all)"
+def pytest_configure(config: pytest.Config) -> None:
+    """Make torch round as on the processor that is asked for, in every worker."""
+    other_processor.pytest_configure(config)
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Which of the long tests run, and on which processor."""
+    part = f"long tests: {config.getoption('--long')} of their cases (--long all runs all)"
+    return [part, *other_processor.pytest_report_header(config)]
 
 
 @pytest.hookimpl(trylast=True)  # after -k and -m

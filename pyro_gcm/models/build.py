@@ -154,7 +154,7 @@ def start_infinite(part: Any, never: float | None, shape: tuple[int, ...]) -> No
     """
     if never is None:
         return
-    each = torch.tensor(never ** (1.0 / math.prod(shape))).logit()
+    each = torch.tensor(never ** (1.0 / math.prod(shape)), dtype=torch.float64).logit()
     last = [bias for name, bias in part.named_parameters() if name.endswith(("logits", "bias"))][-1]
     nn.init.constant_(last, each.item())
 

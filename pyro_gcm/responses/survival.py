@@ -119,7 +119,7 @@ class Survival(AxisResponse, name="survival"):
         """
         came = ~y[:, 1].isinf()
         order = torch.where(came, y[:, 1], y[:, 0]).argsort(stable=True)
-        at_risk = torch.arange(len(y), 0, -1, device=y.device)
+        at_risk = torch.arange(len(y), 0, -1, dtype=torch.float64, device=y.device)
         # The last row, which would take the estimate to 0, says little.
         steps = torch.where(came[order], 1.0 - 1.0 / at_risk, 1.0)[:-1]
         return float(steps.prod().clamp(0.05, 0.9))

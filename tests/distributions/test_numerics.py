@@ -47,8 +47,8 @@ def mills_ratio(x: mpf) -> mpf:
 def test_ndtri_exp_inverts_a_log_probability_of_any_size(log_p: float) -> None:
     value, slope = value_and_slope(ndtri_exp, log_p)
     exact = normal_quantile(log_p, value)
-    # The median is 0: relative error has no meaning near it.
-    assert worst_error([value], [exact], floor=1e-3) < 1e-13
+    # The median is 0: near it, a rounding of p = 0.5 is all of the value.
+    assert worst_error([value], [exact], floor=0.01) < 1e-13
     assert worst_error([slope], [mills_ratio(exact)], floor=0.0) < 1e-11
 
 
@@ -64,7 +64,7 @@ def test_probit_has_the_digits_of_the_smaller_probability(log_p: float, side: fl
 
     value, slope = value_and_slope(from_pair, smaller)
     exact = normal_quantile(smaller, -abs(value))
-    assert worst_error([value], [-side * exact], floor=1e-3) < 1e-13
+    assert worst_error([value], [-side * exact], floor=0.01) < 1e-13
     assert worst_error([slope], [-side * mills_ratio(exact)], floor=0.0) < 1e-11
 
 

@@ -57,7 +57,8 @@ def test_ramps_are_the_piecewise_linear_encoding_and_steps_its_ends() -> None:
     ramp = reference(standard).clamp(0.0, 1.0)
     spread = ramp.std(0, correction=0).clamp(min=0.2)
     wanted = (ramp - ramp.mean(0)) / spread
-    torch.testing.assert_close(found[:, 5:13], wanted, atol=1e-6, rtol=0.0)
+    # The reference has weights of float32, and narrow bins, in which values change by tens.
+    torch.testing.assert_close(found[:, 5:13], wanted, atol=1e-5, rtol=0.0)
     step = (ramp >= 0.999).double()
     spread = step.std(0, correction=0).clamp(min=0.2)
     torch.testing.assert_close(found[:, 13:], 0.5 * (step - step.mean(0)) / spread)

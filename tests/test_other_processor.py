@@ -1,0 +1,93 @@
+"""The option that makes torch round as another processor finds lucky numbers, and keeps order."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+#: A loss after many steps, compared with what it was on this processor, and what holds on all.
+PLANTED = """
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+
+def last_loss():
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(64, 5, generator=g)
+    y = (x.sum(1) > 0).float()
+    layers = [torch.nn.Linear(5, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)]
+    model = torch.nn.Sequential(*layers)
+    for parameter in model.parameters():
+        torch.nn.init.uniform_(parameter, -0.5, 0.5, generator=g)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(model(x)[:, 0], y)
+        loss.backward()
+        optimizer.step()
+    return loss.item()
+
+
+def test_lucky():
+    assert last_loss() == pytest.approx(float(Path("loss").read_text()), abs=1e-9)
+
+
+def test_the_loss_falls():
+    assert last_loss() < 0.5 * math.log(2.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_is_promised_to_the_bit_holds(dtype):
+    u = torch.linspace(-9.0, 9.0, 20_001, dtype=dtype)
+    for function in (torch.exp, torch.erf, torch.tanh, torch.special.log_ndtr):
+        assert (function(u).diff() >= 0.0).all()
+    whole = torch.arange(6.0, dtype=dtype)
+    assert torch.equal(torch.outer(whole, whole) @ whole, whole * 55.0)
+    assert torch.exp(0.0 * whole).eq(1.0).all()
+    assert torch.special.erf(-u).equal(-torch.special.erf(u))
+    assert u[:2].sum() == u[0] + u[1]
+    rows = torch.randn(7, 3, dtype=dtype)[[0, 1, 0]]
+    again = torch.nn.functional.linear(rows, torch.ones(2, 3, dtype=dtype))
+    assert torch.equal(again[0], again[2])
+
+
+def test_derivatives_are_those_of_the_functions():
+    u = torch.tensor([0.3, -2.0], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda v: (v.exp() * v.tanh()).softmax(0), u)
+    assert torch.autograd.gradgradcheck(lambda v: torch.special.log_ndtr(v).exp(), u)
+    each = torch.func.vmap(torch.func.grad(lambda v: v.exp()))(u.detach())
+    torch.testing.assert_close(each, u.detach().exp())
+"""
+
+
+@pytest.mark.long(keep=["2"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_lucky_number_is_found_and_promises_to_the_bit_hold(
+    number: int, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    if pytestconfig.getoption("--as-on-another-processor"):
+        pytest.skip("this processor is another one itself")
+    here: dict[str, Any] = {}
+    exec(PLANTED, here)
+    (tmp_path / "loss").write_text(repr(here["last_loss"]()))
+    (tmp_path / "test_planted.py").write_text(PLANTED)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "other_processor", "-c", os.devnull]
+    command += ["--rootdir=.", "test_planted.py", f"--as-on-another-processor={number}"]
+    variables = {
+        "PYTHONPATH": str(Path(__file__).parent),
+        "PYTEST_ADDOPTS": "",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
+    out = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=os.environ | variables
+    ).stdout
+    assert "FAILED test_planted.py::test_lucky" in out, out
+    assert "1 failed, 4 passed" in out, out

@@ -208,13 +208,14 @@ def test_best_weights_on_the_validation_part_are_kept(toy: Rows) -> None:
     kept = []
 
     def remember(step: int) -> None:
+        if step > 16:  # costs beyond all revenues: the last epochs are not the best
+            list(model.cost_net.parameters())[-1].data.fill_(1e3)
         if step and step % 2 == 0:
             kept.append(weights(model))
 
-    # A learning rate that makes the loss jump about, so that the last epoch is not the best.
     result = fit(
         model, *toy, epochs=12, batch_size=64, num_particles=8, progress=False, validation=0.4,
-        learning_rate=0.5, settings=FitSettings(schedule=None), callback=remember,
+        learning_rate=0.05, settings=FitSettings(schedule=None), callback=remember,
     )  # fmt: skip
     losses = result.history.validation_loss
     best = int(losses.idxmin())

@@ -30,7 +30,7 @@ include_patterns = [
     "notebooks/*",
     "reproduce/REPORT.md",
     "reproduce/report/*",
-    "reproduce/benchmarks/README.md",
+    "reproduce/BENCHMARKS.md",
     "pyro_gcm/data/datasheets.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",

@@ -57,9 +57,8 @@ class FitSettings:
     :param threads: of torch in the training, whose numbers differ by rounding. More than one helps
         on idle cores alone: on two, two took .9 of the time for members of width 16 in batches of
         256 and .57 for a GCM of width 256 in batches of 1,024, at 1.2 to 1.55 times the CPU time;
-        and members on Adult 83.5 s in place of 4.7 beside other programs. `python -m
-        reproduce.benchmarks.threads --batches` measures it by batch and width. A checkpoint may go
-        on with another number.
+        and members on Adult 83.5 s in place of 4.7 beside other programs. A
+        checkpoint may go on with another number.
     :param distributed: whether the processes of a run share every batch: None, those of torch's
         process group if it is initialised; True, also initialise it from the environment that
         `torchrun` sets; False, train in this process alone. Every process is given the same rows,

@@ -8,7 +8,7 @@ import pytest
 from reproduce import report
 
 ROOT = Path(__file__).parents[2]
-BENCHMARKS = (ROOT / "reproduce" / "benchmarks" / "README.md").read_text(encoding="utf-8")
+BENCHMARKS = (ROOT / "reproduce" / "BENCHMARKS.md").read_text(encoding="utf-8")
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TEMPLATE = report.TEMPLATE.read_text(encoding="utf-8")
 #: Decimal numbers of documents that are no results: sections of the paper, versions, thresholds,

@@ -89,7 +89,7 @@ def steps(quick: bool) -> Iterator[Comparison]:
         model = GCM(X_DIM, R_DIM, hidden=hidden)
         options: Any = {"epochs": 1, "batch_size": 256, "num_particles": 32, **_QUIET}
         bound = ImportanceWeightedELBO(32, max_plate_nesting=1)
-        sides = {
+        sides: Sides = {
             "by hand": partial(_epoch_by_hand, model, *columns),
             "reader": partial(fit, model, *columns, elbo="iwae", **options),
             "Pyro's handlers": partial(fit, model, *columns, elbo=bound, **options),

@@ -125,7 +125,7 @@ KINDS: dict[str, Kind] = {
     "conditional p0": _kind(p0="conditional", alternatives=2),
     "laplace prior": _kind(prior="laplace", guide="amortised"),
     "mixture prior": _kind(prior="mixture"),
-    "flow prior": _kind(prior="flow", guide="amortised_full"),
+    "flow prior": _kind(prior="flow", guide="posterior_flow"),
     "categorical prior": _kind("continuous", prior="categorical"),
     "posterior guide": _kind(guide="posterior", fit={"elbo": "dreg"}),
     "full posterior guide": _kind(guide="posterior_full", fit={"temperature": 0.5}),

@@ -23,7 +23,7 @@ from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.reading import Program
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import unannounced
-from pyro_gcm.models.story import OrderEventModel
+from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.prediction.psis import MIN_PARTICLES, effective_sample_size, pareto_k
 
 

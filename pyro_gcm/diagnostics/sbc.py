@@ -19,8 +19,8 @@ from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, matrix, one_of, positive_int
+from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.posteriors import Posteriors
-from pyro_gcm.models.story import OrderEventModel
 from pyro_gcm.prediction.predicted import Predicted
 
 #: Relative distance within which two values are equal: predictions put revenues on a fine grid.

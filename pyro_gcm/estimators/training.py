@@ -15,8 +15,8 @@ from pyro_gcm.inference import FitResult, fit
 from pyro_gcm.inference.epoch_search import MOST
 from pyro_gcm.members import build_members
 from pyro_gcm.models import GCM, IGCM, MemberGCM
+from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.member_settings import CROSSED_ROWS, MemberSettings, warn_of_few
-from pyro_gcm.models.story import OrderEventModel
 from pyro_gcm.responses import Response
 from pyro_gcm.training import gathered
 

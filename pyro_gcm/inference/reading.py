@@ -124,7 +124,6 @@ class StoryModel(HasTensors, Protocol):
     z_guide: Any
     enumerates: bool
     members: int
-    member_weights: str
     places: dict[str, int]
 
     reads_x: bool
@@ -136,6 +135,10 @@ class StoryModel(HasTensors, Protocol):
     @property
     def response(self) -> Outcomes:
         """The response, which knows the kind of y."""
+
+    @property
+    def draws_equally(self) -> bool:
+        """Whether draws of z from the guide are equally likely given x."""
 
     @property
     def model(self) -> Program:
@@ -154,9 +157,6 @@ class StoryModel(HasTensors, Protocol):
 
     def guide_story(self, sample: Any, x: Tensor, r: Tensor, y: Tensor | None) -> None:
         """The guide of the latent sites of a row."""
-
-    def mapped(self, r: Tensor) -> Tensor:
-        """Map revenues [..., m] to the units of the costs."""
 
     def shared(self, sample: Any) -> Any:
         """Sites that all rows share."""

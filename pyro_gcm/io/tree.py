@@ -28,7 +28,7 @@ from pyro_gcm._utils.process_state import exclusively
 from pyro_gcm._utils.recipe import made_again, name_of, recipe_of, registered
 from pyro_gcm._utils.tensors import stored
 from pyro_gcm.distributions.families import name_of_family, resolve_cost_family
-from pyro_gcm.models.story import OrderEventModel
+from pyro_gcm.models.base import OrderEventModel
 
 #: Packages of the library, which the names of their classes begin with, imported when one is met.
 _PACKAGES = "estimators", "models", "nets"

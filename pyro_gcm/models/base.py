@@ -1,45 +1,79 @@
-"""The base of GCM and IGCM: sizes, parts, units, and the distributions of z and of the costs."""
+"""The base of the models: their story, the parts and units that they share, who reads the story."""
 
 from __future__ import annotations
 
+import functools
 import itertools
-from typing import Any, ClassVar
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from pyro_gcm._utils.moments import KnownMoments
-from pyro_gcm._utils.validation import columns_of_units, positive_int
+from pyro_gcm._utils.validation import columns_of_units, one_of, positive_int
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.distributions.base import checks
 from pyro_gcm.distributions.event_sides import sides
-from pyro_gcm.distributions.families import resolve_cost_family
-from pyro_gcm.inference.reading import Objective
-from pyro_gcm.models import build
-from pyro_gcm.nets import Standardizer, StandardNormal
-from pyro_gcm.nets.conditional import Conditional
-from pyro_gcm.nets.parts import check_shape
+from pyro_gcm.inference.programs import SharedSite
+from pyro_gcm.inference.reading import Objective, Plan
+from pyro_gcm.inference.training_pair import TrainingPair, training_pair
+from pyro_gcm.models import build, story
+from pyro_gcm.nets import Conditional, Standardizer
 from pyro_gcm.prediction.base_samples import BaseSamples
+from pyro_gcm.prediction.predicted import Dry, Latent
 from pyro_gcm.responses import Response
 from pyro_gcm.training import TrainingDefaults
 
+Made = TypeVar("Made")
+#: A column that may be left out.
+Given = Tensor | None
 _names = itertools.count()
 
 
-class Parts(nn.Module):
-    """The latent z, the costs that it sets, and y: what `GCM` and `IGCM` have in common."""
+class OrderEventModel(nn.Module):
+    """Base of the models: `story`, who reads it, and what a subclass may change.
 
+    `story`, with its factors `*_dist`, is the only definition of a model. The program, the
+    guide, training, predictions and posteriors all read it, and so follow whoever overrides it::
+
+        class WithEffect(GCM):
+            def story(self, sample, x, r, y):
+                ...
+                u = sample("u", lambda: dist.Normal(torch.zeros(len(x), 1), 1.0).to_event(1))
+
+    """
+
+    # What `build` makes.
     response: Response
-    objective_records: ClassVar[dict[str, Objective]]
+    z_prior: Any
+    z_guide: Any
+    cost_net: Any
+    infinite_net: Any
+    cost_shape: tuple[int, ...]
+    reads_x: bool
+    enumerates: bool
+    starts_p0: bool
+    x_standardizer: Standardizer
+    r_standardizer: Standardizer
+    base_samples: BaseSamples
+    places: dict[str, int]
+    #: What a model can be trained for, by name; the first is the default of `fit`.
+    objective_records: ClassVar[dict[str, Objective]] = {}
+    objectives: ClassVar[tuple[str, ...]]
     #: Whether there is one cost in the units of each revenue.
     costs_have_units = False
     #: Number of members that z chooses from; 0 where it does not.
     members = 0
-    #: How they are weighed, if it does.
-    member_weights = ""
     #: How `fit` trained it last, in plain data, if it did.
     training_summary: dict[str, Any] | None = None
+    _objective: Tensor
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.objectives = tuple(cls.objective_records)
 
     def __init__(self, x_dim: int, r_dim: int, z_dim: int, name: str | None) -> None:
         super().__init__()
@@ -52,56 +86,74 @@ class Parts(nn.Module):
         self.out_dim, self.cost_dim = self.x_dim, self.z_dim
         self.is_trained = False
         self._warned: set[str] = set()
+        self.shared_guide = nn.ParameterDict()
+        self.register_buffer("_objective", torch.tensor(0))
 
-    def add_costs(
-        self, cost_shape: tuple[int, ...], hidden: Any, response: str | Response, **parts: Any
-    ) -> None:
-        """Build y given the event, z, and c given z, as the constructor of a model does first.
+    # The story, and the programs that it is
 
-        :param parts: prior, guide, cost_family and p0 of the constructor.
+    def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
+        """The generative story, the lines of the paper's figure.
+
+        :param sample: what a line does: `sample(name, distribution, obs=None)` returns the value of
+            a site, see `inference.reading`.
+        :param x: [B, x_dim] in data units; `r`: [B, r_dim]; `y`: [B]; None where not observed.
         """
-        prior, guide, p0 = parts["prior"], parts["guide"], parts["p0"]
-        self.cost_shape = cost_shape
-        columns, beyond = self.out_dim, self.conditional_hidden(hidden)
-        self.response = build.response_part(response, columns, beyond)
-        if not self.response.moves_revenue:  # whose axis is a revenue of its own
-            positive_int("r_dim", self.r_dim)
-        self.z_prior = build.prior_part("prior", prior, self.x_dim, self.z_dim, hidden)
-        self.reads_x = not isinstance(self.z_prior, StandardNormal)
-        self.enumerates = build.has_finite_support(self.z_prior, self.x_dim)
-        sizes = self.x_dim, self.r_dim, self.z_dim
-        self.z_guide = build.guide_part(guide, self.z_prior, *sizes, hidden)
-        self.guide_reads_outcome = build.reads_outcome(self.z_guide, self.x_dim, self.r_dim)
-        family = parts["cost_family"]
-        if not isinstance(family, nn.Module):
-            family = self.cost_part(resolve_cost_family(family), cost_shape, hidden)
-        self.cost_net = family
-        self.infinite_net = build.infinite_part(p0, columns, cost_shape[:-1], beyond)
-        self._starts_p0 = isinstance(p0, str)
-        self.response.prepare(self, cost_shape)
-        costs = check_shape("cost_family", self.cost_net, self.cost_dim, cost_shape)
-        try:
-            OrderEvent(costs, torch.zeros(1))
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"cost_family must give costs for an order event: {error}") from error
-        if self.infinite_net is not None:
-            check_shape("p0", self.infinite_net, columns, cost_shape[:-1], drawn=False)
+        raise NotImplementedError
 
-    def add_units(self, num_samples: int, sizes: dict[str, int], seed: int) -> None:
-        """Build the standardisers and the base samples.
+    def guide_story(self, sample: Any, x: Tensor, r: Tensor, y: Tensor | None) -> None:
+        """The guide: `sample(name, q)` for every latent site that has a q of its own.
 
-        :param sizes: number of coordinates of each latent site that base samples drive.
+        It returns a draw, so that one q may depend on the draw of another. A latent site that it
+        leaves out is drawn from the story's own distribution; so is one with `own=True`, in the
+        order of the guide.
         """
-        self.x_standardizer = Standardizer(self.x_dim)
-        self.r_standardizer = Standardizer(self.r_dim)
-        ends = list(itertools.accumulate(sizes.values()))
-        self.places = dict(zip(sizes, [0, *ends], strict=False))
-        self.base_samples = BaseSamples(positive_int("num_samples", num_samples), ends[-1], seed)
+        if not self.enumerates:
+            sample("z", lambda: self.z_guide_dist(x, r, y), own=self.z_guide is None)
 
-    @property
-    def seed(self) -> int:
-        """Seed of the prediction noise, a part of the state."""
-        return self.base_samples.seed
+    def shared(self, sample: Any) -> Any:
+        """Sites that all rows share, drawn before them; what it returns is `sample.shared`.
+
+        Each is a line `sample(name, distribution)`. A value broadcasts against [..., B, *event], in
+        whatever reading; `inference.of_rows` takes those of the groups of rows from it. Predictions
+        average over the guide of these sites, and posteriors have its draws.
+        """
+
+    def guide_shared(self, sample: Any) -> None:
+        """The guide of `shared`: by default independent normals, mapped to each site's support."""
+        for name, site in self.shared_sites().items():
+            sample(name, site.guide(self.shared_guide))
+
+    def shared_sites(self) -> dict[str, SharedSite]:
+        """The sites that all rows share, by name; their guide has parameters from here on."""
+        if type(self).shared is OrderEventModel.shared:
+            return {}
+        return self._once("shared", lambda: story.shared_sites(self))
+
+    def model(self, x: Given = None, r: Given = None, y: Given = None, *, size: int = 1) -> Tensor:
+        """The story as an explicit Pyro program; what is not given is drawn.
+
+        :param x: [B, x_dim] in data units; needed with a conditional prior. `r`: [B, r_dim].
+        :param y: [B].
+        :param size: number of rows when neither x nor r is given.
+        :returns: y, [B].
+        """
+        return story.run_program(self, x, r, y, size)
+
+    def guide(
+        self, x: Given = None, r: Given = None, y: Given = None, *, size: int = 1
+    ) -> Tensor | None:
+        """Guide of `inference.conditional(model)`: the latent sites from `guide_story`.
+
+        A z with a finite support is summed out, so that it has no site here.
+
+        :returns: the value of the first site, or None.
+        """
+        plan = self._once("guide", lambda: replace(self.plan("conditional"), left=("c",)))
+        return self.guide_of(plan, x, r, y)
+
+    def guide_of(self, plan: Plan, x: Given, r: Given = None, y: Given = None) -> Tensor | None:
+        """The guide for a plan; where it averages, a finite z is summed over, q(z) = p(z)."""
+        return story.run_guide(self, plan, x, r, y)
 
     # The factors of the story that the models share
 
@@ -129,9 +181,8 @@ class Parts(nn.Module):
         return self.x_standardizer(x)
 
     def encoded(self, sample: Any, z: Tensor, x: Tensor) -> Tensor:
-        """`covariates` as a line of the story; of a member, which is z, it is a site in Pyro."""
-        line = sample.deterministic if self.members else sample.note
-        return line("e", lambda: self.covariates(z, x))
+        """`covariates` as a line of the story."""
+        return sample.note("e", lambda: self.covariates(z, x))
 
     def c_dist(self, z: Tensor, covariates: Tensor) -> Any:
         """p(c|z), or p(c|z, x) where a cost may be infinite or z is a member."""
@@ -152,30 +203,67 @@ class Parts(nn.Module):
         return p_y if c is None else p_y.given_cost(c)
 
     def mapped(self, r: Tensor, covariates: Tensor | None = None) -> Tensor:
-        """h(r), of revenues in data units: what costs in their own units are compared with.
-
-        :param covariates: e of the rows, which choose the map where each member has its own.
-        """
+        """h(r), of revenues in data units, for the member that e names where there are members."""
         raise NotImplementedError
 
     # What depends on whether z is a member
 
     def conditional_hidden(self, hidden: Any) -> Any:
-        """Hidden layers of a network of `covariates`; those of members have been through some."""
-        return () if self.members else hidden
+        """Hidden layers of a network of `covariates`."""
+        return hidden
 
     def cost_part(self, family: type[Any], event_shape: tuple[int, ...], hidden: Any) -> nn.Module:
         """A network of the costs of a family."""
         return Conditional(family, self.cost_dim, event_shape, hidden)
 
     def map_shape(self, cost_shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of a mapped row of revenues: a value for each cost of each member."""
-        return (self.members, *cost_shape) if self.members else cost_shape
+        """Return the shape of a mapped row of revenues: a value for each cost (of each member)."""
+        return cost_shape
 
     def learn_features(self, x: Tensor) -> None:
         """Learn from rows [n, x_dim] what standardisation does not."""
 
     # Training
+
+    @property
+    def objective(self) -> str:
+        """The objective of the last training, which predictions follow."""
+        return self.objectives[int(self._objective)]
+
+    @objective.setter
+    def objective(self, objective: str) -> None:
+        one_of("objective", objective, self.objectives)
+        self._objective.fill_(self.objectives.index(objective))
+        self.is_trained = True
+
+    @property
+    def default_objective(self) -> str:
+        """The objective of `fit` by default."""
+        return self.objectives[0]
+
+    def check_objective(self, objective: str) -> None:
+        """Raise ValueError if the objective does not apply to this model."""
+        if objective == "joint" and self.reads_x:
+            raise ValueError(
+                "objective='joint' needs prior='standard': with p(z|x) the program has no density "
+                "of x, and must not be maximised"
+            )
+
+    def training_pair(self, objective: str = "conditional") -> TrainingPair:
+        """The program and the guide that one of `objectives` trains.
+
+        :raises ValueError: if the objective does not apply to this model.
+        """
+        one_of("objective", objective, self.objectives)
+        self.check_objective(objective)
+        return training_pair(self, objective)
+
+    def trained_parameters(self, objective: str = "conditional") -> dict[str, nn.Parameter]:
+        """The parameters that an objective trains, by name; the others it leaves as they are."""
+        one_of("objective", objective, self.objectives)
+        untrained = self.objective_records[objective].untrained
+        trainable = ((n, p) for n, p in self.named_parameters() if p.requires_grad)
+        return {n: p for n, p in trainable if not n.startswith(untrained)}
 
     def training_defaults(self, rows: int) -> TrainingDefaults:
         """Options of `fit` where they are left out, for a number of rows."""
@@ -198,10 +286,74 @@ class Parts(nn.Module):
         if self.response.standardizes_revenue:
             self.r_standardizer.learn(r, known.get("r"))
         self.response.learn_unit(y)
-        if self._starts_p0:
+        if self.starts_p0:
             never = self.response.initial_cured_fraction(y)
             build.start_infinite(self.infinite_net, never, self.cost_shape[:-1])
         self.is_trained = True
+
+    # How its sites are treated
+
+    def make_plan(self, objective: str) -> Plan:
+        """How the sites are treated in training for an objective."""
+        record = self.objective_records[objective]
+        return Plan(record.given, record.hidden, averages=record.averages)
+
+    def make_prediction_plan(self) -> Plan:
+        """How the sites are treated in predictions, which follow the last training."""
+        raise NotImplementedError
+
+    def plan(self, objective: str) -> Plan:
+        """`make_plan`, made once."""
+        return self._once(("plan", objective), lambda: self.make_plan(objective))
+
+    @property
+    def prediction_plan(self) -> Plan:
+        """`make_prediction_plan`, made once after a training."""
+        return self._once(("plan after", self.objective), self.make_prediction_plan)
+
+    def latents(self, plan: Plan) -> dict[str, Latent]:
+        """The latent sites that are drawn or summed out in a reading, by name, in order."""
+        return self._once(("latents", id(plan)), lambda: Dry.of(self, plan).latents)
+
+    @property
+    def latent_dim(self) -> int:
+        """Coordinates that a guide draws for a row."""
+        own = sum(site.size for site in self.latents(self.plan(self.objective)).values())
+        return max(own, self.base_samples.dim)
+
+    @property
+    def draws_equally(self) -> bool:
+        """Whether z is drawn from p(z|x), or from members of equal weight, by guide and story."""
+        return self.reads_x and self.z_guide is None and not self.enumerates
+
+    def _once(self, key: Any, make: Callable[[], Made]) -> Made:
+        """Compute a value that follows from the parts, and keep it until a part is replaced."""
+        known: Any = self.__dict__.setdefault("_kept", {})
+        if key not in known:
+            known[key] = make()
+        return known[key]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, nn.Module):
+            self.__dict__.pop("_kept", None)
+        super().__setattr__(name, value)
+
+    def overrides(self, *names: str) -> tuple[str, ...]:
+        """Those of the methods that a subclass outside of the library has in place of its own."""
+        kind: Any = type(self)
+        return _overridden(kind, names)
+
+    def check_story(self, *views: str) -> None:
+        """Refuse a subclass that overrides a view of its story, which the caller would not follow.
+
+        :raises TypeError: for one of `views`, "model" or "guide".
+        """
+        for view in self.overrides(*views):
+            instead = "story" if view == "model" else "guide_story"
+            raise TypeError(
+                f"{type(self).__name__} overrides {view}, a view of its story in Pyro that fit, "
+                f"predictions and posteriors do not read: override {instead}, which all of them do"
+            )
 
     def warn_once(self, message: str) -> None:
         """Warn the user, once in the life of this model for each message."""
@@ -209,7 +361,12 @@ class Parts(nn.Module):
             self._warned.add(message)
             warn_user(message)
 
-    # Where the parameters are, and copies
+    # Where the parameters are, saving, and copies
+
+    @property
+    def seed(self) -> int:
+        """Seed of the prediction noise, a part of the state."""
+        return self.base_samples.seed
 
     @property
     def device(self) -> torch.device:
@@ -235,6 +392,16 @@ class Parts(nn.Module):
         self.is_trained, self.training_summary = saved["is_trained"], saved["training"]
         self.name = saved["name"] or self.name
 
+    def state_dict(self, *args: Any, **options: Any) -> Any:
+        """Return the module's state, which includes the guide of sites that all rows share."""
+        self.shared_sites()
+        return super().state_dict(*args, **options)
+
+    def _load_from_state_dict(self, *args: Any) -> None:
+        self.shared_sites()  # whose guide has parameters
+        super()._load_from_state_dict(*args)
+        self.is_trained = True
+
     def __getstate__(self) -> dict[str, Any]:
         # Pyro's store leaves weak references on parameters, and sets them again when it needs them.
         for parameter in self.parameters():
@@ -247,3 +414,9 @@ class Parts(nn.Module):
         # A copy has parameters of its own, so it needs a name of its own in Pyro's store.
         super().__setstate__(state)
         self.name = f"{self.name}.copy{next(_names)}"
+
+
+@functools.lru_cache(maxsize=256)
+def _overridden(cls: Any, names: tuple[str, ...]) -> tuple[str, ...]:
+    library = next(base for base in cls.__mro__ if base.__module__.startswith(__package__))
+    return tuple(name for name in names if getattr(cls, name) is not getattr(library, name))

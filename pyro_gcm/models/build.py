@@ -2,38 +2,118 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
+import pyro.distributions as dist
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.validation import one_of, positive_int
+from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.distributions.families import resolve_cost_family
 from pyro_gcm.nets import (
     AmortizedGuide,
     Bijection,
+    Conditional,
+    ConditionalCategorical,
+    ConditionalFlow,
+    ConditionalMixture,
+    ConditionalMultivariateNormal,
     ConstantLogits,
     PiecewiseLinear,
     PositiveLinear,
     PosteriorGuide,
     Probit,
     Sigmoid,
+    Standardizer,
     StandardNormal,
 )
 from pyro_gcm.nets.conditional import mlp
-from pyro_gcm.nets.latent import GUIDE_NETWORKS, PRIOR_NETWORKS
 from pyro_gcm.nets.parts import check_guide, check_shape, one_row
+from pyro_gcm.prediction.base_samples import BaseSamples
 from pyro_gcm.responses import RESPONSES, Response
 
-PRIORS = ("standard", *PRIOR_NETWORKS)
-GUIDES = ("prior", *(f"{of}{end}" for of in ("amortised", "posterior") for end in GUIDE_NETWORKS))
+#: A network from so many columns to a distribution of so many coordinates; then hidden layers.
+Network = Callable[[int, int, Any], nn.Module]
+
+
+def _diagonal(family: Any) -> Network:
+    return lambda in_dim, dim, hidden: Conditional(family, in_dim, (dim,), hidden)
+
+
+_PRIORS: dict[str, Network] = {
+    "conditional": _diagonal(dist.Normal),
+    "laplace": _diagonal(dist.Laplace),
+    "mixture": lambda in_dim, dim, hidden: ConditionalMixture(in_dim, dim, hidden=hidden),
+    "categorical": ConditionalCategorical,
+    "flow": ConditionalFlow,
+}
+_GUIDES: dict[str, Network] = {
+    "amortised": _diagonal(dist.Normal),
+    "posterior": _diagonal(dist.Normal),
+    "posterior_full": ConditionalMultivariateNormal,
+    "posterior_flow": ConditionalFlow,
+}
+PRIORS, GUIDES = ("standard", *_PRIORS), ("prior", *_GUIDES)
 REVENUE_MAPS = ("identity", "piecewise_linear", "positive_linear", "probit", "sigmoid")
 
 
-def response_part(response: str | Response, x_dim: int, hidden: Any) -> Response:
-    """The response that `response=` names or is."""
+def add_costs(
+    model: Any,
+    cost_shape: tuple[int, ...],
+    hidden: Any,
+    response: str | Response,
+    *,
+    prior: Any,
+    guide: Any,
+    cost_family: Any,
+    p0: Any,
+    **_: Any,
+) -> None:
+    """Give a model y given the event, z, and c given z, as its constructor does first."""
+    model.cost_shape = cost_shape
+    columns, beyond = model.out_dim, model.conditional_hidden(hidden)
+    model.response = _response_part(response, columns, beyond)
+    if not model.response.moves_revenue:  # whose axis is a revenue of its own
+        positive_int("r_dim", model.r_dim)
+    model.z_prior = prior_part("prior", prior, model.x_dim, model.z_dim, hidden)
+    model.reads_x = not isinstance(model.z_prior, StandardNormal)
+    model.enumerates = bool(one_row(model.z_prior, model.x_dim).has_enumerate_support)
+    model.z_guide = _guide_part(guide, model, hidden)
+    if not isinstance(cost_family, nn.Module):
+        cost_family = model.cost_part(resolve_cost_family(cost_family), cost_shape, hidden)
+    model.cost_net = cost_family
+    model.infinite_net = _infinite_part(p0, columns, cost_shape[:-1], beyond)
+    model.starts_p0 = isinstance(p0, str)
+    model.response.prepare(model, cost_shape)
+    costs = check_shape("cost_family", model.cost_net, model.cost_dim, cost_shape)
+    try:
+        OrderEvent(costs, torch.zeros(1))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"cost_family must give costs for an order event: {error}") from error
+    if model.infinite_net is not None:
+        check_shape("p0", model.infinite_net, columns, cost_shape[:-1], drawn=False)
+
+
+def add_units(model: Any, num_samples: int, sizes: dict[str, int], seed: int) -> None:
+    """Give a model its standardisers and base samples.
+
+    :param sizes: number of coordinates of each latent site that base samples drive.
+    """
+    model.x_standardizer, model.r_standardizer = (
+        Standardizer(model.x_dim),
+        Standardizer(model.r_dim),
+    )
+    ends = list(itertools.accumulate(sizes.values()))
+    model.places = dict(zip(sizes, [0, *ends], strict=False))
+    model.base_samples = BaseSamples(positive_int("num_samples", num_samples), ends[-1], seed)
+
+
+def _response_part(response: str | Response, x_dim: int, hidden: Any) -> Response:
     if isinstance(response, Response):
         return response
     one_of("response", response, list(RESPONSES))
@@ -43,71 +123,54 @@ def response_part(response: str | Response, x_dim: int, hidden: Any) -> Response
 
 
 def prior_part(
-    name: str, prior: Any, x_dim: int, dim: int, hidden: Any, names: Iterable[str] | None = None
+    name: str, prior: Any, x_dim: int, dim: int, hidden: Any, names: Iterable[str] = PRIORS
 ) -> nn.Module:
-    """p(z|x) or p(z), and that of k.
-
-    :param names: of networks, by default all that there are.
-    """
+    """p(z|x) or p(z), and that of k."""
     if not isinstance(prior, nn.Module):
-        named(name, prior, ("standard", *(names or PRIOR_NETWORKS)), "x")
+        check_named(name, prior, names, "x")
         if prior == "standard":
             return StandardNormal(dim)
-        prior = PRIOR_NETWORKS[prior](x_dim, dim, hidden=hidden)
+        prior = _PRIORS[prior](x_dim, dim, hidden)
     check_shape(name, prior, x_dim, (dim,))
     return prior
 
 
-def guide_part(
-    guide: Any, prior: nn.Module, x_dim: int, r_dim: int, z_dim: int, hidden: Any
-) -> nn.Module | None:
+def _guide_part(guide: Any, model: Any, hidden: Any) -> nn.Module | None:
     """q(z|x, r, y), or None where z is drawn from the prior itself, or summed out."""
-    given_x = not isinstance(prior, StandardNormal)
-    guide = guide if guide is not None else "prior" if given_x else "amortised"
+    if guide is None:
+        guide = "prior" if model.reads_x else "amortised"
     if not isinstance(guide, nn.Module):
-        kinds = ("amortised", "posterior")
-        names = ("prior", *(f"{kind}{end}" for kind in kinds for end in GUIDE_NETWORKS))
-        named("guide", guide, names, "(x, r, y)")
-        if guide == "prior" and given_x:
+        check_named("guide", guide, GUIDES, "(x, r, y)")
+        if guide == "prior" and model.reads_x:
             return None
-    if has_finite_support(prior, x_dim):
+    if model.enumerates:
         raise ValueError(
             f"guide={_shown(guide)} with a categorical prior: z is summed out exactly, without a "
             "guide; leave guide out"
         )
     if guide == "prior":
         raise ValueError("guide='prior' with prior='standard' would never read x: use 'amortised'")
+    x_dim, r_dim, z_dim = model.x_dim, model.r_dim, model.z_dim
     if isinstance(guide, nn.Module):
         part = guide
-    elif guide.startswith("posterior"):
-        part = PosteriorGuide(network(guide)(x_dim + r_dim + 1, z_dim, hidden=hidden))
+    elif guide == "amortised":
+        part = AmortizedGuide(_GUIDES[guide](x_dim, z_dim, hidden))
     else:
-        part = AmortizedGuide(network(guide)(x_dim, z_dim, hidden=hidden))
-    if not given_x:
-        refusal = _refusal(part, (x_dim,), 2)
-        if refusal is not None:
-            raise ValueError(
-                f"guide={_shown(guide)} must be q(z|x), such as 'amortised', with "
-                "prior='standard', where a prediction draws z from the guide without r and y; "
-                f"called as guide(x, None, None) it raised {type(refusal).__name__}: {refusal}"
-            ) from refusal
+        part = PosteriorGuide(_GUIDES[guide](x_dim + r_dim + 1, z_dim, hidden))
+    refusal = None if model.reads_x else refusal_of(part, (x_dim,), 2)
+    if refusal is not None:
+        raise ValueError(
+            f"guide={_shown(guide)} must be q(z|x), such as 'amortised', with "
+            "prior='standard', where a prediction draws z from the guide without r and y; "
+            f"called as guide(x, None, None) it raised {type(refusal).__name__}: {refusal}"
+        ) from refusal
     if part is guide:
         check_guide("guide", guide, (x_dim, r_dim), (z_dim,))
     return part
 
 
-def network(guide: str) -> Callable[..., nn.Module]:
-    """The network of a guide that is named."""
-    return GUIDE_NETWORKS[guide.removeprefix("amortised").removeprefix("posterior")]
-
-
-def reads_outcome(guide: nn.Module | None, x_dim: int, r_dim: int) -> bool:
-    """Whether a guide cannot do without y."""
-    return guide is not None and _refusal(guide, (x_dim, r_dim), 1) is not None
-
-
 @torch.no_grad()
-def _refusal(guide: nn.Module, columns: tuple[int, ...], without: int) -> Exception | None:
+def refusal_of(guide: nn.Module, columns: tuple[int, ...], without: int) -> Exception | None:
     """Return the error of a guide for a row of zeros whose last arguments are None."""
     like = next(guide.parameters(), torch.zeros(()))
     try:
@@ -118,12 +181,7 @@ def _refusal(guide: nn.Module, columns: tuple[int, ...], without: int) -> Except
     return None
 
 
-def has_finite_support(prior: nn.Module, x_dim: int) -> bool:
-    """Whether z takes finitely many values, so that it can be summed out."""
-    return bool(one_row(prior, x_dim).has_enumerate_support)
-
-
-def named(name: str, value: Any, names: Iterable[str], reads: str) -> None:
+def check_named(name: str, value: Any, names: Iterable[str], reads: str) -> None:
     """Refuse anything but the name of a part or a module, such as a plain function."""
     if not isinstance(value, str) or value not in names:
         raise ValueError(
@@ -132,7 +190,7 @@ def named(name: str, value: Any, names: Iterable[str], reads: str) -> None:
         )
 
 
-def infinite_part(p0: Any, x_dim: int, shape: tuple[int, ...], hidden: Any) -> nn.Module | None:
+def _infinite_part(p0: Any, x_dim: int, shape: tuple[int, ...], hidden: Any) -> nn.Module | None:
     """Logits of the probability that a cost is infinite: x -> [..., *shape], or None for never.
 
     :param shape: (), or (G,) with several alternatives.
@@ -148,7 +206,7 @@ def infinite_part(p0: Any, x_dim: int, shape: tuple[int, ...], hidden: Any) -> n
 
 
 def start_infinite(part: Any, never: float | None, shape: tuple[int, ...]) -> None:
-    """Start what `infinite_part` made where all alternatives are infinite with a probability.
+    """Start the logits of p0 where all alternatives are infinite with a probability.
 
     :param never: that probability, or None to leave it.
     """
@@ -171,7 +229,6 @@ def revenue_map_part(
     if isinstance(revenue_map, nn.Module):
         _check_map(revenue_map, r_dim, cost_shape, name, levels)
         return revenue_map
-    elementwise = cost_shape == (r_dim,)
     if isinstance(revenue_map, torch.distributions.transforms.Transform):
         part: nn.Module = Bijection(revenue_map)
     else:
@@ -181,7 +238,7 @@ def revenue_map_part(
         if revenue_map == "piecewise_linear":
             return PiecewiseLinear(r_dim, cost_shape)
         part = {"identity": nn.Identity, "probit": Probit, "sigmoid": Sigmoid}[revenue_map]()
-    if not elementwise:
+    if cost_shape != (r_dim,):
         raise ValueError(
             f"{name}={_shown(revenue_map)} needs one alternative with a cost for each of the "
             f"{r_dim} revenues, got costs of shape {cost_shape}: use 'positive_linear'"
@@ -207,21 +264,11 @@ def _check_map(
         raise ValueError(f"{name} must be increasing, but it falls where revenues rise")
 
 
-@runtime_checkable
-class LearnsFromRows(Protocol):
-    """A revenue map that adapts itself to the standardised revenues of the training rows."""
-
-    def learn(self, r: Tensor) -> None:
-        """Adapt to rows [n, m]."""
-
-
-def x_decoder_part(
-    x_decoder: nn.Module | None, prior: nn.Module, in_dim: int, x_dim: int, hidden: Any
-) -> nn.Module | None:
+def x_decoder_part(model: Any, x_decoder: nn.Module | None, in_dim: int, hidden: Any) -> Any:
     """p(x|z) or p(x|z, k), from in_dim columns; None where x is an input and not drawn."""
-    if isinstance(prior, StandardNormal):
-        normal = PRIOR_NETWORKS["conditional"]
-        return normal(in_dim, x_dim, hidden) if x_decoder is None else x_decoder
+    if not model.reads_x:
+        normal = _PRIORS["conditional"]
+        return normal(in_dim, model.x_dim, hidden) if x_decoder is None else x_decoder
     if x_decoder is not None:
         raise ValueError("x_decoder needs prior='standard': with p(z|x), x is an input, not drawn")
     return None

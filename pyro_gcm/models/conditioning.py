@@ -16,7 +16,7 @@ from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference.reading import Plan, of
-from pyro_gcm.models.story import OrderEventModel
+from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.nets import Standardizer
 from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows, joined
 from pyro_gcm.prediction.posterior import Target, posterior_draws

@@ -93,7 +93,6 @@ class GCM(StrictPredictions):
         "conditional": Objective("conditional", hidden=("w",), untrained=JOINT_PARTS),
         "joint": Objective("joint", given=(), generates_revenue=True),
     }
-    objectives = tuple(objective_records)
 
     def __init__(
         self,
@@ -127,7 +126,7 @@ class GCM(StrictPredictions):
         sizes = {"z": self.z_dim}
         if not self.reads_x:
             sizes["w"] = self.r_dim
-        self.add_units(num_samples, sizes, int(seed))
+        build.add_units(self, num_samples, sizes, int(seed))
 
     def add_parts(
         self,
@@ -147,7 +146,7 @@ class GCM(StrictPredictions):
         g, k = costs
         k = response.costs_of(k) if isinstance(response, Response) else k
         cost_shape, revenue_map = build.cost_shape(g, k), parts["revenue_map"]
-        self.add_costs(cost_shape, hidden, response, **parts)
+        build.add_costs(self, cost_shape, hidden, response, **parts)
         self.response.check_parts(revenue_map, parts["p0"])
         make = partial(self.make_map, revenue_map, seed)
         map_shape = self.map_shape(cost_shape)
@@ -158,8 +157,7 @@ class GCM(StrictPredictions):
             self.r_decoder = StandardNormal(0)  # without revenues there is nothing to draw
         elif self.r_decoder is None:
             self.r_decoder = Conditional(dist.Normal, columns, (self.r_dim,), hidden)
-        x_parts = self.z_prior, self.z_dim, self.x_dim, hidden
-        self.x_decoder: Any = build.x_decoder_part(parts["x_decoder"], *x_parts)
+        self.x_decoder: Any = build.x_decoder_part(self, parts["x_decoder"], self.z_dim, hidden)
         self.w_guide: Any = None if self.reads_x else StandardNormal(0)
         if self.r_dim and not self.reads_x:
             self.w_guide = Conditional(dist.Normal, columns, (self.r_dim,), hidden)
@@ -253,8 +251,9 @@ class GCM(StrictPredictions):
     def learn_units(self, x: Tensor, r: Tensor, y: Tensor, moments: KnownMoments = None) -> None:
         """Learn the units of the columns, and the revenue map if it has a method `learn`."""
         super().learn_units(x, r, y, moments)
-        if isinstance(self.revenue_map, build.LearnsFromRows):
-            self.revenue_map.learn(self.r_standardizer(r.to(self.device)))
+        learn = getattr(self.revenue_map, "learn", None)
+        if callable(learn):
+            learn(self.r_standardizer(r.to(self.device)))
 
     # Predictions
 

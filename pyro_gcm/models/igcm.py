@@ -8,29 +8,41 @@ from functools import partial
 from typing import Any
 
 import pyro.distributions as dist
+import torch
 from torch import Tensor, nn
 
+from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.recipe import recorded
+from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import ArrayLike, matrix, positive_int, same_rows
-from pyro_gcm.distributions import LatentMixture, OrderEvent
+from pyro_gcm.distributions import (
+    LatentMixture,
+    OrderEvent,
+    coordinates,
+    integrates_over,
+    is_independent_normal,
+    linear_gaussian_posterior,
+)
 from pyro_gcm.distributions.event_planes import coarse, on_grid
-from pyro_gcm.inference.reading import Objective, Plan, in_units
+from pyro_gcm.inference.reading import Objective, OfReader, Plan, Reader, in_units
 from pyro_gcm.models import build
-from pyro_gcm.models.kernel import Kernel
+from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.models.predictions import Count, prediction
-from pyro_gcm.nets import StandardNormal
-from pyro_gcm.nets.conditional import joined, widths_of
+from pyro_gcm.nets import PositiveLinear, RevenueGuide, StandardNormal
+from pyro_gcm.nets.conditional import Conditional, joined, widths_of
+from pyro_gcm.nets.parts import check_guide, one_row
 from pyro_gcm.prediction.base_samples import in_blocks
-from pyro_gcm.prediction.predicted import Predicted
+from pyro_gcm.prediction.predicted import Dry, Predicted
 from pyro_gcm.responses import Response
 
+KERNEL_GUIDES = ("exact", "amortised")
 _objective = partial(Objective, untrained=("x_decoder.",), generates_revenue=True)
 
 
 @recorded("models.IGCM")
-class IGCM(Kernel):
+class IGCM(Posteriors):
     """Implicitly monotone p(y | x, r): r and y both rise with a latent kernel k.
 
     Generative story, every name a Pyro site::
@@ -76,7 +88,6 @@ class IGCM(Kernel):
         "joint": _objective("joint", (), untrained=()),
         "paper": _objective("paper", ("x",)),
     }
-    objectives = tuple(objective_records)
 
     def __init__(
         self,
@@ -108,7 +119,7 @@ class IGCM(Kernel):
         cost_shape = build.cost_shape(alternatives, self.k_dim if costs is None else costs)
         parts: Any = {"response": response, "prior": prior, "guide": guide}
         with Randomness(seed).in_use():
-            self.add_costs(cost_shape, hidden, **parts, cost_family=cost_family, p0=p0)
+            build.add_costs(self, cost_shape, hidden, **parts, cost_family=cost_family, p0=p0)
             if self.response.not_for_igcm:
                 named, why = self.response.named, self.response.not_for_igcm
                 raise ValueError(f"response={named!r} needs GCM: {why}, r = W k + dr")
@@ -116,10 +127,43 @@ class IGCM(Kernel):
                 kernel_map = "identity" if cost_shape == (self.k_dim,) else "positive_linear"
             sizes = self.k_dim, cost_shape
             self.kernel_map = build.revenue_map_part(kernel_map, *sizes, "kernel_map")
-            self.add_kernel(kernel_prior, kernel_guide, dr_net, hidden)
-            x_parts = self.z_prior, self.z_dim + self.k_dim, self.x_dim, hidden
-            self.x_decoder: Any = build.x_decoder_part(x_decoder, *x_parts)
-        self.add_units(num_samples, {"z": self.z_dim, "k": self.k_dim}, seed)
+            self._add_kernel(kernel_prior, kernel_guide, dr_net, hidden)
+            columns = self.z_dim + self.k_dim
+            self.x_decoder: Any = build.x_decoder_part(self, x_decoder, columns, hidden)
+        build.add_units(self, num_samples, {"z": self.z_dim, "k": self.k_dim}, seed)
+
+    def _add_kernel(self, prior: Any, guide: Any, dr_net: nn.Module | None, hidden: Any) -> None:
+        """Build p(k) or p(k|x), q(k|x, r, y) and p(r|k, x)."""
+        x_dim, r_dim, k_dim = self.x_dim, self.r_dim, self.k_dim
+        sizes, names = (x_dim, k_dim, hidden), ("standard", "conditional")
+        self.k_prior = build.prior_part("kernel_prior", prior, *sizes, names)
+        self.k_guide: Any = None
+        if isinstance(guide, nn.Module):
+            check_guide("kernel_guide", guide, (x_dim, r_dim), (k_dim,))
+            self.k_guide = guide
+        else:
+            build.check_named("kernel_guide", guide, KERNEL_GUIDES, "(x, r, y)")
+            if guide == "amortised":
+                self.k_guide = RevenueGuide(
+                    Conditional(dist.Normal, x_dim + r_dim, (k_dim,), hidden)
+                )
+        p_k = one_row(self.k_prior, x_dim)
+        if not is_independent_normal(p_k):
+            raise ValueError(
+                "kernel_prior must be normal with independent coordinates, so that p(k|x, r) is "
+                f"known, got {type(coordinates(p_k)).__name__}"
+            )
+        changed = self.overrides("k_dist", "r_dist", "standard_r_dist")
+        if changed and not self.overrides("k_posterior"):
+            raise ValueError(
+                f"{type(self).__name__} overrides {changed[0]}, and so needs a k_posterior that "
+                "goes with it"
+            )
+        self.loading = PositiveLinear(k_dim, (r_dim,))
+        noise = dist.Normal, x_dim, (r_dim,), hidden
+        self.dr_net = Conditional(*noise) if dr_net is None else dr_net
+        if not is_independent_normal(one_row(self.dr_net, x_dim)):
+            raise ValueError("dr_net must give a normal p(dr|x) with independent columns")
 
     def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
         """The lines of the paper's figure; e is x standardised."""
@@ -136,6 +180,8 @@ class IGCM(Kernel):
         super().guide_story(sample, x, r, y)
         sample("k", lambda: self.k_guide_dist(x, r, y), exact=self.k_guide is None)
 
+    # How its sites are treated
+
     def make_plan(self, objective: str) -> Plan:
         """With x and r as inputs, k is drawn from its exact p(k|x, r), or integrated out."""
         plan = super().make_plan(objective)
@@ -143,8 +189,8 @@ class IGCM(Kernel):
             self._check_kernel_lines()
         if objective != "conditional":
             return plan
-        left = ("c", "k") if self.k_guide is None and self.integrates_kernel else ("c",)
-        return replace(plan, exact={"k": self._k_exact}, left=left)
+        closed = self.k_guide is None and self._integrates(self._k_exact)
+        return replace(plan, exact={"k": self._k_exact}, left=("c", "k") if closed else ("c",))
 
     def make_prediction_plan(self) -> Plan:
         """k from the exact p(k|x, r); after objective "paper" from q(k|x, r)."""
@@ -153,9 +199,40 @@ class IGCM(Kernel):
         if not (self.reads_x or self.z_guide is None):
             proposals["z"] = lambda read: self.z_guide_dist(read.x, None, None)
         plan = replace(plan, proposals=proposals, unweighted=() if joint else ("z",))
-        p_k = self._k_proposed if self.objective == "paper" else self._k_exact
+        p_k = self._k_guided if self.objective == "paper" else self._k_exact
         left = ("c", "k") if not joint and self._integrates(p_k) else ("c",)
         return replace(plan, given=("r",) if joint else ("x", "r"), exact={"k": p_k}, left=left)
+
+    def _k_exact(self, read: Reader) -> Any:
+        return self.k_given(read.x, read.r)
+
+    def _k_guided(self, read: Reader) -> Any:
+        return self.k_guide_dist(read.x, read.r, None)
+
+    @torch.no_grad()
+    def _integrates(self, p_k: OfReader) -> bool:
+        """Whether y is the event that the costs stay below k itself, in closed form for this k."""
+        plain = isinstance(self.kernel_map, nn.Identity) and self.response.is_event
+        if not plain or self.overrides("story", "c_dist", "y_dist"):
+            return False
+        like: Any = {"dtype": self.dtype, "device": self.device}
+        x, r = torch.zeros(1, self.x_dim, **like), torch.zeros(1, self.r_dim, **like)
+        with evaluating(self):
+            k = p_k(Reader(self, Plan(), x, r))
+        return integrates_over(one_row(self.cost_net, self.z_dim), k)
+
+    def _check_kernel_lines(self) -> None:
+        """Refuse a story whose lines of k and r are others than those that p(k|x, r) is of."""
+        read = Dry.of(self, Plan(given=()))
+        with torch.no_grad(), evaluating(self):
+            x, r, k = read.x, read.r, read.values["k"]
+            known = {"k": self.k_dist(x), "r": self.r_dist(k, self.x_standardizer(x))}
+            for name, value in (("k", k), ("r", r)):
+                if not torch.equal(read.told[name].log_prob(value), known[name].log_prob(value)):
+                    raise ValueError(
+                        f"the story has a distribution of '{name}' other than {name}_dist, and "
+                        "p(k|x, r) would be wrong: override k_dist and r_dist instead"
+                    )
 
     def check_objective(self, objective: str) -> None:
         """Refuse objectives that do not apply to these priors and guides."""
@@ -167,13 +244,48 @@ class IGCM(Kernel):
             )
         if objective == "paper" and self.enumerates:
             raise ValueError("objective='paper' averages over draws of z: not with a categorical z")
-        if objective == "paper" and (self.k_guide is None or self.k_guide_reads_outcome):
+        columns = self.x_dim, self.r_dim
+        if objective == "paper" and (
+            self.k_guide is None or build.refusal_of(self.k_guide, columns, 1) is not None
+        ):
             raise ValueError(
                 "objective='paper' needs a q(k|x, r) of its own, which predictions use as well: "
                 "pass kernel_guide='amortised'"
             )
 
     # The factors of the story, besides z and c
+
+    def k_dist(self, x: Tensor | None) -> Any:
+        """p(k), or p(k|x) for x in data units."""
+        if isinstance(self.k_prior, StandardNormal):
+            return self.k_prior()
+        if x is None:
+            raise ValueError("x must be given: the kernel prior p(k|x) reads it")
+        return self.k_prior(self.x_standardizer(x))
+
+    def k_posterior(self, covariates: Tensor, r: Tensor) -> Any:
+        """The exact p(k | x, r) of the linear model, for standardised x and r."""
+        prior, noise = self.k_prior(covariates), self.dr_net(covariates)
+        return linear_gaussian_posterior(prior, self.loading.weight, noise, r)
+
+    def k_given(self, x: Tensor | None, r: Tensor | None) -> Any:
+        """p(k | x, r) for x and r in data units."""
+        for name, value in (("x", x), ("r", r)):
+            if value is None:
+                raise RuntimeError(
+                    f"conditional: '{name}' is an input of p(y | x, r) and must be given"
+                )
+        return self.k_posterior(self.x_standardizer(x), self.r_standardizer(r))
+
+    def k_guide_dist(self, x: Tensor | None, r: Tensor | None, y: Tensor | None) -> Any:
+        """q(k|x, r, y), or the exact p(k|x, r); arguments in data units."""
+        for name, value in (("x", x), ("r", r)):
+            if value is None:
+                raise ValueError(f"{name} must be given: the guide reads it")
+        if self.k_guide is None:
+            return self.k_given(x, r)
+        x, r = self.x_standardizer(x), self.r_standardizer(r)
+        return self.k_guide(x, r, None if y is None else self.response.standardized(y).to(x.dtype))
 
     def x_dist(self, z: Tensor, k: Tensor, x: Tensor | None) -> Any:
         """p(x|z, k) in data units; with a prior p(z|x), x [B, x_dim] itself."""
@@ -185,6 +297,16 @@ class IGCM(Kernel):
         """p(x|z, k) of standardised x."""
         return self.x_decoder(joined(z, k))
 
+    def r_dist(self, k: Tensor, covariates: Tensor) -> Any:
+        """p(r|k, x) in data units: W k + dr."""
+        shape = broadcast_shapes(k.shape[:-1], covariates.shape[:-1])
+        return in_units(lambda: self.standard_r_dist(k, covariates), shape, self.r_standardizer)
+
+    def standard_r_dist(self, k: Tensor, covariates: Tensor) -> Any:
+        """p(r|k, x) of standardised r."""
+        dr = self.dr_net(covariates).base_dist
+        return dist.Normal(self.loading(k) + dr.loc, dr.scale).to_event(1)
+
     def y_dist(self, cost: Any, covariates: Tensor, k: Any, r: Tensor) -> Any:
         """p(y | z, x, k): what the response makes of the order event between cost and kernel.
 
@@ -193,6 +315,18 @@ class IGCM(Kernel):
         return self._outcome_dist(cost, self.kernel_map(k), covariates, r)
 
     # Predictions
+
+    @prediction
+    def kernel(self, x: ArrayLike, r: ArrayLike) -> Any:
+        """The distribution of k given x and r that predictions average over, batch shape [B].
+
+        After "joint" training predictions also weigh its draws by p(x|z, k).
+
+        :param x: [B, x_dim] in data units.
+        :param r: [B, r_dim].
+        """
+        rows, plan = self.rows(x, r), self.prediction_plan
+        return plan.exact["k"](Reader(self, plan, rows.x, rows.r))
 
     @prediction
     def predict_given_kernel(

@@ -12,9 +12,10 @@ from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.inference.reading import Objective
+from pyro_gcm.models import build
+from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.gcm import GCM, JOINT_PARTS
 from pyro_gcm.models.member_settings import MemberSettings, left_out_of, warn_of_few
-from pyro_gcm.models.story import OrderEventModel
 from pyro_gcm.nets import ConditionalCategorical, PiecewiseLinear, Probit
 from pyro_gcm.nets.conditional import widths_of
 from pyro_gcm.nets.members import ConstantCategorical, MemberCosts, MemberEncoder, gather_values
@@ -61,7 +62,6 @@ class MemberGCM(GCM):
         **GCM.objective_records,
         "members": Objective("members", hidden=("w",), untrained=JOINT_PARTS, averages=True),
     }
-    objectives = tuple(objective_records)
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class MemberGCM(GCM):
             parts["prior"] = _weights_part(weights, x_dim, encoder.members)
             response = _response(response, encoder)
             self.add_parts(response, _widths(hidden), shape, seed=int(seed), **parts)
-        self.add_units(self.members, {"z": self.z_dim}, int(seed))
+        build.add_units(self, self.members, {"z": self.z_dim}, int(seed))
 
     # The story: what is read of x, and which map r goes through, depend on the member
 
@@ -114,6 +114,18 @@ class MemberGCM(GCM):
     def c_dist(self, z: Tensor, covariates: Tensor) -> Any:
         """p(c|e, z), of z and e_z(x) together."""
         return super().c_dist(covariates, covariates)
+
+    def encoded(self, sample: Any, z: Tensor, x: Tensor) -> Tensor:
+        """`covariates` as a deterministic site, of a member which is z."""
+        return sample.deterministic("e", lambda: self.covariates(z, x))
+
+    def conditional_hidden(self, hidden: Any) -> Any:
+        """None: what a network of `covariates` reads has been through some."""
+        return ()
+
+    def map_shape(self, cost_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of a mapped row of revenues: a value for each cost of each member."""
+        return (self.members, *cost_shape)
 
     def cost_part(self, family: type[Any], event_shape: tuple[int, ...], hidden: Any) -> nn.Module:
         """p(c | e_z(x), z)."""
@@ -157,6 +169,11 @@ class MemberGCM(GCM):
         """Options of `fit` where they are left out, which depend on the table."""
         left_out = min(left_out_of(rows), self.members // 2) if self.can_leave_out else 0
         return self._settings(rows).training(self)._replace(left_out=left_out)
+
+    @property
+    def draws_equally(self) -> bool:
+        """Whether members have equal weights."""
+        return self.member_weights == "uniform"
 
     @property
     def can_leave_out(self) -> bool:

@@ -22,7 +22,8 @@ from pyro_gcm._utils.validation import (
 )
 from pyro_gcm.distributions.base import rounding
 from pyro_gcm.models import surfaces
-from pyro_gcm.models.story import OrderEventModel, given_or
+from pyro_gcm.models.base import OrderEventModel
+from pyro_gcm.models.story import given_or
 from pyro_gcm.prediction.base_samples import BatchInvariantProducts, in_blocks
 from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows
 from pyro_gcm.prediction.predicted import FixedNoise, Latent, Predicted

@@ -19,7 +19,7 @@ from pyro_gcm.distributions.event_planes import (
     Factor,
     planes,
 )
-from pyro_gcm.models.story import OrderEventModel
+from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.prediction.base_samples import BLOCK_ROWS, PASS, at_once, in_blocks, row_blocks
 from pyro_gcm.prediction.draws import Draws
 from pyro_gcm.prediction.predicted import FixedNoise, Predicted

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import pyro.distributions as dist
 import torch
@@ -21,41 +20,7 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.distributions.numerics import ndtr
-from pyro_gcm.nets.conditional import Conditional, Hidden, mlp, positive, widths_of
-
-Make = TypeVar("Make", bound=Callable[..., nn.Module])
-
-
-#: Networks (in_dim, dim, hidden=) of a prior p(z|x) by name, and of guides by their ending.
-PRIOR_NETWORKS: dict[str, Callable[..., nn.Module]] = {}
-GUIDE_NETWORKS: dict[str, Callable[..., nn.Module]] = {}
-
-
-def latent(*, prior: str | None = None, guide: str | None = None) -> Callable[[Make], Make]:
-    """Decorator that gives a network of a latent variable names in the arguments of a model.
-
-    :param prior: name as `prior=`.
-    :param guide: ending as `guide=`, after "amortised", q(z|x), and "posterior", q(z|x, r, y).
-    """
-
-    def enter(make: Make) -> Make:
-        if prior is not None:
-            PRIOR_NETWORKS[prior] = make
-        if guide is not None:
-            GUIDE_NETWORKS[guide] = make
-        return make
-
-    return enter
-
-
-@latent(prior="conditional", guide="")
-def _normal(in_dim: int, dim: int, hidden: Hidden = 16) -> nn.Module:
-    return Conditional(dist.Normal, in_dim, (dim,), hidden)
-
-
-@latent(prior="laplace")
-def _laplace(in_dim: int, dim: int, hidden: Hidden = 16) -> nn.Module:
-    return Conditional(dist.Laplace, in_dim, (dim,), hidden)
+from pyro_gcm.nets.conditional import Hidden, mlp, positive, widths_of
 
 
 @recorded("nets.StandardNormal")
@@ -76,7 +41,6 @@ class StandardNormal(nn.Module):
         return dist.Normal(self.loc, self.scale).to_event(1)
 
 
-@latent(guide="_full")
 @recorded("nets.ConditionalMultivariateNormal")
 class ConditionalMultivariateNormal(nn.Module):
     """A network from a context [..., in_dim] to a normal with full covariance.
@@ -110,7 +74,6 @@ class ConditionalMultivariateNormal(nn.Module):
         return dist.MultivariateNormal(loc, scale_tril=scale_tril)
 
 
-@latent(prior="mixture")
 @recorded("nets.ConditionalMixture")
 class ConditionalMixture(nn.Module):
     """A network from a context [..., in_dim] to a mixture of normals with shared components.
@@ -145,7 +108,6 @@ class ConditionalMixture(nn.Module):
         return DiagNormalMixture(locs, scales, self.net(context))
 
 
-@latent(prior="categorical")
 @recorded("nets.ConditionalCategorical")
 class ConditionalCategorical(nn.Module):
     """A network from a context [..., in_dim] to a latent class z, one-hot [..., categories].
@@ -171,7 +133,6 @@ class ConditionalCategorical(nn.Module):
         return dist.OneHotCategorical(logits=self.net(context))
 
 
-@latent(prior="flow", guide="_flow")
 @recorded("nets.ConditionalFlow")
 class ConditionalFlow(nn.Module):
     """A network from a context [..., in_dim] to zuko's neural spline flow (Durkan et al. 2019).

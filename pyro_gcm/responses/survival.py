@@ -148,8 +148,7 @@ class Survival(AxisResponse, name="survival"):
         """Delayed entry needs draws of z from p(z|x) that are equally likely."""
         if not (y[:, 2] > 0.0).any():
             return
-        uniform = model.members and model.member_weights == "uniform"
-        if (model.enumerates and not uniform) or model.z_guide is not None or not model.reads_x:
+        if not model.draws_equally:
             raise ValueError(
                 "y has entries above 0, which need z drawn from p(z|x) with equal weights: use "
                 "members with uniform weights, or a continuous prior with guide='prior'"

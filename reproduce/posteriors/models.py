@@ -10,7 +10,14 @@ from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.models import MemberGCM
-from pyro_gcm.nets import Conditional, ConditionalMultivariateNormal, PosteriorGuide, RevenueGuide
+from pyro_gcm.nets import (
+    AmortizedGuide,
+    Conditional,
+    ConditionalFlow,
+    ConditionalMultivariateNormal,
+    PosteriorGuide,
+    RevenueGuide,
+)
 from pyro_gcm.responses import Ordinal, Survival
 from reproduce.posteriors.joints import Problem
 from reproduce.posteriors.problems import PROBLEMS
@@ -92,7 +99,9 @@ class Never(Part):
 def model_of(name: str, guide: str | None = None, seed: int = 0) -> Any:
     """The model of a problem, with the guide that is named; whatever else it has is fixed."""
     p = PROBLEMS[name]
-    model: Any = _MAKE.get(name, _gcm)(p, {"seed": seed, **({"guide": guide} if guide else {})})
+    z_dim, sizes = len(p["z_loc"]) if "z_loc" in p.numbers else 1, (1, len(p.r[0]))
+    options = _guides(guide, z_dim, 2 if name == "kernel" else 0, sizes)
+    model: Any = _MAKE.get(name, _gcm)(p, {"seed": seed, **options})
     model = model.double()
     for key, parameter in model.named_parameters():
         parameter.requires_grad_(key.startswith(("z_guide", "k_guide", "w_guide")))
@@ -136,25 +145,36 @@ def _members(p: Problem, options: dict[str, Any]) -> Any:
     return model
 
 
-def _kernel_guide(name: str) -> dict[str, Any]:
-    """The guide of k that goes with a guide of z, as an option; none for a flow."""
-    kind, _, end = name.partition("_")
-    if name == "prior" or end == "flow":
-        return {}
-    columns = 3 if kind == "posterior" else 2
-    network: Any
+def _guides(name: str | None, z_dim: int, k_dim: int, x_r: tuple[int, int]) -> dict[str, Any]:
+    """The guide of z that is named, and that of k which goes with it, as options of a model.
+
+    :param name: "prior", or "amortised" or "posterior", these also with "_full" and "_flow".
+    :param k_dim: coordinates of the kernel of an IGCM, which has no flow; 0 for a GCM.
+    :param x_r: numbers of columns of x and r.
+    """
+    kind, _, end = (name or "prior").partition("_")
+    reads_y = kind == "posterior"
+
+    def made(columns: int, dim: int) -> nn.Module:
+        if end:
+            network = ConditionalFlow if end == "flow" else ConditionalMultivariateNormal
+            return network(columns, dim, hidden=16)
+        return Conditional(dist.Normal, columns, (dim,), 16)
+
+    if kind == "prior":
+        return {} if name is None else {"guide": name}
     with torch.random.fork_rng():
         torch.manual_seed(6)
-        if end == "full":
-            network = ConditionalMultivariateNormal(columns, 2, hidden=16)
-        else:
-            network = Conditional(dist.Normal, columns, (2,), 16)
-    wrapped = PosteriorGuide(network) if kind == "posterior" else RevenueGuide(network)
-    return {"kernel_guide": wrapped}
+        columns = sum(x_r) + 1 if reads_y else x_r[0]
+        wrap: Any = PosteriorGuide if reads_y else AmortizedGuide
+        found = {"guide": wrap(made(columns, z_dim))}
+        if k_dim and end != "flow":
+            wrap = PosteriorGuide if reads_y else RevenueGuide
+            found["kernel_guide"] = wrap(made(sum(x_r) + reads_y, k_dim))
+    return found
 
 
 def _kernel(p: Problem, options: dict[str, Any]) -> Any:
-    options |= _kernel_guide(options.get("guide", "prior"))
     parts: Any = {"prior": Prior(p, "z_loc", "z_slope"), "cost_family": Costs(p)}
     noise = Noise(p, "dr_loc", "dr_scale")
     model = IGCM(1, 1, k_dim=2, z_dim=1, dr_net=noise, **parts, **options).double()

@@ -38,7 +38,7 @@ CASES: dict[str, tuple[type[Any], dict[str, Any], dict[str, Any]]] = {
     "laplace": (GCM, {"prior": "laplace"}, {}),
     "dreg": (GCM, {"guide": "posterior"}, {"elbo": "dreg"}),
     "mean field": (GCM, {"guide": "amortised"}, {"elbo": "mean_field"}),
-    "mean field, no closed form": (GCM, {"guide": "amortised_flow"}, {"elbo": "mean_field"}),
+    "mean field, no closed form": (GCM, {"guide": "posterior_flow"}, {"elbo": "mean_field"}),
     "alpha": (GCM, {}, {"elbo": ImportanceWeightedELBO(4, 0.5, max_plate_nesting=1)}),
     "renyi": (GCM, {"guide": "amortised"}, {"elbo": "renyi"}),
     "alternatives": (GCM, {"alternatives": 2, "guide": "posterior"}, {}),

@@ -46,7 +46,6 @@ SMOKE = [
     ["calibration --jobs 1 --datasets fair"],
     ["falls --jobs 1 --datasets members IGCM 'members, made to fall'"],
     ["survival --jobs 1 --datasets veteran"],
-    ["crossings --jobs 1"],
     ["reference_posteriors --jobs 1 --datasets levels"],
     ["stories --jobs 1 --datasets groups"],
     ["ordinal --jobs 1 --datasets simulated"],
@@ -68,7 +67,7 @@ SMOKE_WITH_DATA = [
     ["members_ablation --jobs 1 --datasets adult"],
     [
         f"{name} --jobs 1 --datasets compas --methods LightGBM 'Logistic regression'"
-        for name in ("credit", "credit_search", "credit_falls")
+        for name in ("credit", "credit_falls")
     ],
     ["timing"],
 ]

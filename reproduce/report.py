@@ -28,7 +28,6 @@ from reproduce.rendering.stored_results import (
     many,
     pooled,
     read,
-    searched_credit,
 )
 from reproduce.results import RESULTS, versions_of_files
 from reproduce.runs import KEY
@@ -274,7 +273,6 @@ JOINED: dict[str, Callable[[Results], pd.DataFrame | None]] = {
     "finals": finals,
     "pooled": pooled,
     "credit": lambda results: joined(results, CREDIT_FILES),
-    "credit_searched": searched_credit,
     "many": many,
     "survival": lambda results: joined(results, SURVIVAL),
 }

@@ -6,11 +6,11 @@ from typing import Any
 
 from reproduce import public, quantile, timing
 from reproduce.ablations import auctions, latent_sizes, members, stories
-from reproduce.checks import credit_falls, order, primitives
+from reproduce.checks import credit_falls, falls, primitives
 from reproduce.curves import distribution, intervals, ordinal, survival
 from reproduce.defaults import calibration, credit, untouched
 from reproduce.posteriors import study as reference_posteriors
-from reproduce.searching import credit_search, search
+from reproduce.searching import search
 from reproduce.study import Study
 
 #: Name -> study: methods on data sets over splits.
@@ -20,7 +20,6 @@ STUDIES: dict[str, Study] = {
         untouched.STUDY,
         calibration.STUDY,
         credit.STUDY,
-        credit_search.STUDY,
         credit_falls.STUDY,
         ordinal.STUDY,
         distribution.STUDY,
@@ -29,8 +28,7 @@ STUDIES: dict[str, Study] = {
         auctions.STUDY,
         members.STUDY,
         stories.STUDY,
-        order.FALLS,
-        order.CROSSINGS,
+        falls.STUDY,
         primitives.STUDY,
         reference_posteriors.STUDY,
         timing.STUDY,

@@ -1,1 +1,1 @@
-"""Searches for what must not be: falls, crossings, leaks, noise, and scores that need no model."""
+"""Searches for what must not be: falls of predictions and of the functions in them."""

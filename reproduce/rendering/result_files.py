@@ -76,7 +76,6 @@ FILES = {
     **_of("untouched"),
     "members_ablation": ("members_ablation", 90),
     **_of("credit"),
-    **_of("credit_search"),
     **_of("credit_falls"),
     "credit_witnesses": ("credit_witnesses", 0),
     **_of("falls"),
@@ -86,7 +85,6 @@ FILES = {
     **_of("intervals"),
     **_of("calibration"),
     **_of("stories"),
-    **_of("crossings"),
     # Those of four functions are run again with ATEN_CPU_CAPABILITY=avx2.
     "primitives": ("primitives", 384 + 256),
     **_of("reference_posteriors"),

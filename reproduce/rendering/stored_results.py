@@ -12,9 +12,8 @@ from reproduce.arguments import Refused
 from reproduce.methods.defaults import NETWORKS
 from reproduce.released import tables as released_tables
 from reproduce.rendering import many_sets
-from reproduce.rendering.credit_scores import REFERENCE
 from reproduce.rendering.markdown import known_first
-from reproduce.rendering.result_files import CREDIT_FILES, FILES, FINALS_OF, MANY_SETTINGS
+from reproduce.rendering.result_files import FILES, FINALS_OF, MANY_SETTINGS
 from reproduce.runs import KEY, read_results
 
 #: Files whose fits are all on the one split of the paper's code.
@@ -108,12 +107,6 @@ def joined(results: Results, files: Iterable[str]) -> pd.DataFrame:
 def finals(results: Results) -> pd.DataFrame:
     """The final fits of the search on every data set that has some."""
     return joined(results, FINALS_OF)
-
-
-def searched_credit(results: Results) -> pd.DataFrame:
-    """Credit scores after a search, and those of `GCMClassifier`, which takes no part."""
-    searched, defaults = results["credit_search"], joined(results, CREDIT_FILES)
-    return pd.concat([searched, defaults[defaults["method"] == REFERENCE]], ignore_index=True)
 
 
 def pooled(results: Results) -> pd.DataFrame:

@@ -5,15 +5,14 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.metrics import roc_auc_score
 from toys import options, table
 
 from reproduce.checks import credit_falls
 from reproduce.data import credit_tables
 from reproduce.data.credit_tables import CreditTable, invented, split, with_gaps, with_unseen_levels
 from reproduce.defaults import credit
-from reproduce.methods.credit import METHODS, Rival, lacking
-from reproduce.methods.credit_spaces import SPACES
+from reproduce.methods.credit import METHODS, lacking
 from reproduce.rendering.credit_figure import largest_falls
 from reproduce.rendering.credit_prices import (
     against_others,
@@ -26,8 +25,7 @@ from reproduce.rendering.credit_prices import (
     told_on_every_split,
 )
 from reproduce.rendering.credit_scores import SCORES, by_table, standing
-from reproduce.runs import Fit, as_json, read_results
-from reproduce.searching import credit_search
+from reproduce.runs import Fit, read_results
 
 DIRECTIONS = {"debt": 1, "income": -1}
 #: Methods whose fits take seconds are left out.
@@ -152,49 +150,6 @@ def test_the_interval_of_a_price_is_that_of_resampled_rows(toy):
     assert found["AUC, price from"] < auc < found["AUC, price to"]
     same = credit.price_bounds(toy.y_test, free, free, seed=3)
     assert not any(same.values())
-
-
-# The search.
-
-
-@pytest.mark.parametrize("mode", ["constrained", "free"])
-def test_a_search_keeps_its_best_and_never_looks_at_test_rows(toy, monkeypatch, mode):
-    given = []
-
-    def fit(X, y, directions, seed, C):
-        assert directions == (DIRECTIONS if mode == "constrained" else {})
-        given.append((X, y, C))
-        return lambda rows: np.full(len(rows), C / (3.0 + C))
-
-    monkeypatch.setitem(METHODS, "Logistic regression", Rival(fit, "sklearn"))
-    name = "Logistic regression"
-    found = credit_search.run(
-        Fit("credit_search", "heloc", mode, "held-out", "0", 0, name, as_json({"trials": 9}))
-    )
-    assert len(given) == 10
-    judge = toy.y[640:]
-    losses = [log_loss(judge, np.full(160, C / (3.0 + C))) for _, _, C in given[:9]]
-    for X, y, _ in given[:9]:
-        pd.testing.assert_frame_equal(X, toy.X[:640])
-        np.testing.assert_array_equal(y, toy.y[:640])
-    pd.testing.assert_frame_equal(given[9][0], toy.X)
-    assert given[9][2] == given[np.argmin(losses)][2] != given[0][2]
-    assert found["validation loss"] == pytest.approx(min(losses))
-    assert found["validation loss of the first trial"] == pytest.approx(losses[0])
-    C = given[9][2]
-    assert found["log loss"] == pytest.approx(log_loss(toy.y_test, np.full(200, C / (3.0 + C))))
-
-
-@pytest.mark.filterwarnings("ignore")  # of solvers
-@pytest.mark.parametrize("method", SPACES)
-def test_every_space_has_settings_that_its_method_takes(method, toy):
-    pytest.importorskip("optuna")
-    if lacking(method):
-        pytest.skip(f"{method} is not installed")
-    settings = as_json({"trials": 2})
-    fit = Fit("credit_search", "heloc", "constrained", "held-out", "0", 0, method, settings)
-    found = credit_search.run(fit)
-    assert found["validation loss"] <= found["validation loss of the first trial"] < 0.7
 
 
 # Tables.

@@ -75,6 +75,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in dropped]
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Make warnings errors, but not those of other people's plugins before the first test."""
+    known = list(session.config.getini("filterwarnings"))
+    for line in ("error", *known):  # the last one that fits decides
+        session.config.addinivalue_line("filterwarnings", line)
+
+
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Workers for ``-n auto``: one for each core, and none where only files are asked for."""

@@ -1,10 +1,12 @@
-"""Four public tables of event times, all from scikit-survival, and what medicine says of them."""
+"""Four public tables of event times, all from scikit-survival; `survival.json` describes them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,9 +29,9 @@ class TimesTable:
 
     title: str
     loader: str
+    rows: int
     directions: dict[str, tuple[int, str]]
     ordered: dict[str, list[str]]
-    rows: int
 
     @property
     def signs(self) -> dict[str, int]:
@@ -37,48 +39,8 @@ class TimesTable:
         return {name: sign for name, (sign, _) in self.directions.items()}
 
 
-TABLES = {
-    "gbsg2": TimesTable(
-        "GBSG2, recurrence of breast cancer",
-        "load_gbsg2",
-        {
-            "pnodes": (1, "more positive lymph nodes: the cancer has spread further"),
-            "tgrade": (1, "a higher grade: cells that grow and spread faster"),
-            "tsize": (1, "a larger tumour is a later stage"),
-            "progrec": (-1, "progesterone receptors: a tumour that answers to hormones"),
-        },
-        {"tgrade": ["I", "II", "III"]},
-        686,
-    ),
-    "whas500": TimesTable(
-        "WHAS500, death after a heart attack",
-        "load_whas500",
-        {
-            "age": (1, "mortality rises with age"),
-            "chf": (1, "congestive heart complications: a heart that fails"),
-            "sho": (1, "cardiogenic shock"),
-        },
-        {"chf": ["0", "1"], "sho": ["0", "1"]},
-        500,
-    ),
-    "veteran": TimesTable(
-        "Veterans, death from lung cancer",
-        "load_veterans_lung_cancer",
-        {"Karnofsky_score": (-1, "a patient who can do more for himself is less ill")},
-        {},
-        137,
-    ),
-    "aids": TimesTable(
-        "ACTG 320, AIDS or death",
-        "load_aids",
-        {
-            "cd4": (-1, "more CD4 cells: an immune system that still works"),
-            "karnof": (-1, "a patient who can do more for himself is less ill"),
-        },
-        {"karnof": ["70", "80", "90", "100"]},
-        1151,
-    ),
-}
+_TEXT = Path(__file__).with_name("survival.json").read_text(encoding="utf-8")
+TABLES = {name: TimesTable(**entry) for name, entry in json.loads(_TEXT).items()}
 
 
 @lru_cache(maxsize=4)

@@ -9,25 +9,15 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from reproduce.posteriors.problems import PROBLEMS
+from reproduce.posteriors.problems import FILE, INDEX, PROBLEMS
 from reproduce.posteriors.quadrature import Moments, moments
 
-FILE = Path(__file__).with_name("references.json")
 #: Panels of each latent coordinate, eight nodes each, where those by default take too long.
 PANELS, FEW = 96, {"two_costs": 32, "kernel": 16}
-_ABOUT = {
-    "rows": "one posterior for each row of x, r and y",
-    "y": "0 or 1, a level, or (lower, upper, entry) of a time",
-    "quantities": "mean and sd given x, r and y, one number for each row; those of a cost that may "
-    "be infinite are of its finite values, and 'infinite' is the probability that it is not",
-    "log_evidence": "log p(y | x, r) in nats; a density for an exact time",
-    "resolution": "how far means (in sd) and sd (relative) move with half as many panels again",
-}
 
 
 def computed(name: str, panels: int | None = None) -> list[Moments]:
@@ -57,10 +47,7 @@ def entry(name: str) -> dict[str, Any]:
         for q in names
     ]
     return {
-        "title": p.title,
-        "model": list(p.story),
-        "numbers": p.numbers,
-        **{key: _plain(getattr(p, key)) for key in ("x", "r", "y")},
+        **INDEX["problems"][name],
         "quantities": quantities,
         "log_evidence": [_plain(row.log_evidence) for row in finer],
         "resolution": float(f"{moved:.0e}"),
@@ -69,8 +56,8 @@ def entry(name: str) -> dict[str, Any]:
 
 def stored() -> dict[str, list[Moments]]:
     """The moments in the index, by problem and row."""
-    problems, found = json.loads(FILE.read_text(encoding="utf-8"))["problems"], {}
-    for name, own in problems.items():
+    found = {}
+    for name, own in INDEX["problems"].items():
         rows = []
         for row, log_evidence in enumerate(own["log_evidence"]):
             there = [q for q in own["quantities"] if q["mean"][row] is not None]
@@ -92,7 +79,7 @@ def _plain(value: Any) -> Any:
 def main() -> None:
     """Write the index."""
     problems = {name: entry(name) for name in PROBLEMS}
-    index = {"about": _ABOUT, "problems": problems}
+    index = {**INDEX, "problems": problems}
     text = json.dumps(index, indent=1, allow_nan=False)
     of_numbers = re.compile(r"\[[^][{}]*\]")  # lists that stand on one line
     text = of_numbers.sub(lambda found: re.sub(r"\s+", " ", found[0]), text)

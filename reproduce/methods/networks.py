@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyro_gcm import GCM, FitResult, fit
 from pyro_gcm.inference.epoch_search import best_epoch
@@ -17,9 +17,6 @@ from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.training import AdamW, FitSettings, gathered
 from reproduce.methods import Predictor, Rows
 from reproduce.runs import Settings
-
-if TYPE_CHECKING:
-    from optuna import Trial
 
 #: Alternatives and costs of each, by name.
 _EVENTS = {"1x2": (1, 2), "3x3": (3, 3), "6x4": (6, 4)}
@@ -38,18 +35,16 @@ MEMBERS_DEFAULT: Settings = {
 }
 
 
-def members_space(trial: Trial, n: int, d: int) -> Settings:
-    """Settings of members; see `reproduce.methods.spaces`."""
-    return {
-        "members": MEMBERS,
-        "width factor": trial.suggest_categorical("width factor", [0.5, 1.0, 2.0]),
-        "epochs factor": trial.suggest_float("epochs factor", 0.5, 2.0, log=True),
-        "dropout factor": trial.suggest_float("dropout factor", 0.0, 2.0),
-        "learning_rate": trial.suggest_float("learning_rate", 0.002, 0.02, log=True),
-        "weight_decay": trial.suggest_float("weight_decay", 1e-3, 0.1, log=True),
-        "flat": trial.suggest_categorical("flat", [False, True]),
-        "event": trial.suggest_categorical("event", list(_EVENTS)),
-    }
+MEMBERS_SPACE: Settings = {
+    "members": MEMBERS,
+    "width factor": [0.5, 1.0, 2.0],
+    "epochs factor": (0.5, 2.0, "log"),
+    "dropout factor": (0.0, 2.0),
+    "learning_rate": (0.002, 0.02, "log"),
+    "weight_decay": (1e-3, 0.1, "log"),
+    "flat": [False, True],
+    "event": list(_EVENTS),
+}
 
 
 def member_settings(settings: Settings, rows: int, x_dim: int, r_dim: int) -> MemberSettings:
@@ -91,18 +86,15 @@ GCM_DEFAULT: Settings = {
 }
 
 
-def gcm_space(trial: Trial, n: int, d: int) -> Settings:
-    """Settings of a GCM with a sampled Gaussian z; see `reproduce.methods.spaces`."""
-    maps = ["piecewise_linear", "positive_linear"]
-    return {
-        "hidden": trial.suggest_categorical("hidden", [16, 32, 64, 128]),
-        "epochs factor": trial.suggest_float("epochs factor", 0.5, 3.0, log=True),
-        "learning_rate": trial.suggest_float("learning_rate", 0.001, 0.03, log=True),
-        "weight_decay": trial.suggest_float("weight_decay", 1e-5, 0.1, log=True),
-        "event": trial.suggest_categorical("event", list(_EVENTS)),
-        "revenue_map": trial.suggest_categorical("revenue_map", maps),
-        "z_dim": trial.suggest_categorical("z_dim", [2, 4, 8]),
-    }
+GCM_SPACE: Settings = {
+    "hidden": [16, 32, 64, 128],
+    "epochs factor": (0.5, 3.0, "log"),
+    "learning_rate": (0.001, 0.03, "log"),
+    "weight_decay": (1e-5, 0.1, "log"),
+    "event": list(_EVENTS),
+    "revenue_map": ["piecewise_linear", "positive_linear"],
+    "z_dim": [2, 4, 8],
+}
 
 
 def fit_gcm(rows: Rows, until: Rows | int, settings: Settings, seed: int) -> tuple[Predictor, int]:

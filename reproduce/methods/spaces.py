@@ -1,11 +1,9 @@
 """The methods of the search: where settings are looked for, and how a method is fitted.
 
-A method is one entry of `SEARCHED`. To add one, write two functions:
+A method is one entry of `SEARCHED`, with two functions:
 
-- `space(trial, n, d)` returns settings for n training rows of d columns. It asks `trial` for each
-  value that is searched (`trial.suggest_float("learning_rate", 1e-3, 0.1, log=True)`) and returns
-  it under the name it was suggested by, since a resumed search reads the values from the settings;
-  constants may stand beside them. Settings are written as JSON.
+- `space(trial, n, d)` returns settings for n training rows of d columns: `_space` makes it from
+  ranges. A resumed search reads the values from the settings, which are written as JSON.
 - `fit(rows, until, settings, seed)` trains on `rows` and returns the model and its rounds: trees of
   a booster, epochs of a network. `until` says how long: if it is `Rows`, the method stops early on
   them and returns the number of rounds up to the best; if it is a number, it runs that many rounds.
@@ -18,7 +16,7 @@ mean. It runs in one thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -73,66 +71,64 @@ def _boosting(library: Any, trees: str, **fixed: Any) -> Callable[..., tuple[Pre
     return fit
 
 
-def _learning_rate(trial: Trial) -> float:
-    return trial.suggest_float("learning_rate", 0.01, 0.3, log=True)
+#: The range of a smallest leaf ends at a tenth of the rows, but not below 20 or above 200.
+_LEAF = ("rows",)
+_RATE, _LEAVES, _SHARE = (0.01, 0.3, "log"), (4, 128, "log"), (0.3, 1.0)
+_LIGHTGBM = {
+    "learning_rate": _RATE,
+    "num_leaves": _LEAVES,
+    "reg_lambda": (1e-3, 100.0, "log"),
+    "min_child_samples": _LEAF,
+    "colsample_bytree": _SHARE,
+    "subsample": (0.5, 1.0),
+    "monotone_constraints_method": ["basic", "intermediate", "advanced"],
+}
+_XGBOOST = {
+    "learning_rate": _RATE,
+    "max_leaves": _LEAVES,
+    "reg_lambda": (1e-3, 100.0, "log"),
+    "min_child_weight": (0.1, 100.0, "log"),
+    "colsample_bytree": _SHARE,
+    "subsample": (0.5, 1.0),
+}
+# Its trees are symmetric, of 2^depth leaves: 4 to 128. There is no smallest leaf in them. The
+# default of `leaf_estimation_iterations` would be another one above 200 trees than below: the model
+# with the number of trees found would not be the one that stopped there.
+_CATBOOST = {
+    "learning_rate": _RATE,
+    "depth": (2, 7),
+    "l2_leaf_reg": (0.1, 100.0, "log"),
+    "random_strength": (0.1, 10.0, "log"),
+    "leaf_estimation_iterations": (1, 10, "log"),
+    "rsm": _SHARE,
+    "subsample": (0.5, 1.0),
+}
+_HIST = {
+    "learning_rate": _RATE,
+    "max_leaf_nodes": _LEAVES,
+    "l2_regularization": (1e-3, 100.0, "log"),
+    "min_samples_leaf": _LEAF,
+    "max_features": _SHARE,
+}
 
 
-def _smallest_leaf(trial: Trial, name: str, n: int) -> int:
-    """At most 200 rows, or a tenth of the rows where that is less, but not less than 20."""
-    return trial.suggest_int(name, 2, min(200, max(20, n // 10)), log=True)
+def _space(ranges: Mapping[str, Any]) -> Callable[[Trial, int, int], Settings]:
+    """A space of ranges (low, high) or (low, high, "log"), choices in a list, and constants."""
+
+    def space(trial: Trial, n: int, d: int) -> Settings:
+        return {name: _asked(trial, name, of, n) for name, of in ranges.items()}
+
+    return space
 
 
-def _lightgbm(trial: Trial, n: int, d: int) -> Settings:
-    methods = ["basic", "intermediate", "advanced"]
-    return {
-        "learning_rate": _learning_rate(trial),
-        "num_leaves": trial.suggest_int("num_leaves", 4, 128, log=True),
-        "reg_lambda": trial.suggest_float("reg_lambda", 1e-3, 100.0, log=True),
-        "min_child_samples": _smallest_leaf(trial, "min_child_samples", n),
-        "colsample_bytree": trial.suggest_float("colsample_bytree", 0.3, 1.0),
-        "subsample": trial.suggest_float("subsample", 0.5, 1.0),
-        "monotone_constraints_method": trial.suggest_categorical(
-            "monotone_constraints_method", methods
-        ),
-    }
-
-
-def _xgboost(trial: Trial, n: int, d: int) -> Settings:
-    return {
-        "learning_rate": _learning_rate(trial),
-        "max_leaves": trial.suggest_int("max_leaves", 4, 128, log=True),
-        "reg_lambda": trial.suggest_float("reg_lambda", 1e-3, 100.0, log=True),
-        "min_child_weight": trial.suggest_float("min_child_weight", 0.1, 100.0, log=True),
-        "colsample_bytree": trial.suggest_float("colsample_bytree", 0.3, 1.0),
-        "subsample": trial.suggest_float("subsample", 0.5, 1.0),
-    }
-
-
-def _catboost(trial: Trial, n: int, d: int) -> Settings:
-    # Its trees are symmetric, of 2^depth leaves: 4 to 128. There is no smallest leaf in them. The
-    # default of `leaf_estimation_iterations` would be another one above 200 trees than below: the
-    # model with the number of trees found would not be the one that stopped there.
-    return {
-        "learning_rate": _learning_rate(trial),
-        "depth": trial.suggest_int("depth", 2, 7),
-        "l2_leaf_reg": trial.suggest_float("l2_leaf_reg", 0.1, 100.0, log=True),
-        "random_strength": trial.suggest_float("random_strength", 0.1, 10.0, log=True),
-        "leaf_estimation_iterations": trial.suggest_int(
-            "leaf_estimation_iterations", 1, 10, log=True
-        ),
-        "rsm": trial.suggest_float("rsm", 0.3, 1.0),
-        "subsample": trial.suggest_float("subsample", 0.5, 1.0),
-    }
-
-
-def _hist(trial: Trial, n: int, d: int) -> Settings:
-    return {
-        "learning_rate": _learning_rate(trial),
-        "max_leaf_nodes": trial.suggest_int("max_leaf_nodes", 4, 128, log=True),
-        "l2_regularization": trial.suggest_float("l2_regularization", 1e-3, 100.0, log=True),
-        "min_samples_leaf": _smallest_leaf(trial, "min_samples_leaf", n),
-        "max_features": trial.suggest_float("max_features", 0.3, 1.0),
-    }
+def _asked(trial: Trial, name: str, of: Any, n: int) -> Any:
+    if isinstance(of, list):
+        return trial.suggest_categorical(name, of)
+    if not isinstance(of, tuple):
+        return of
+    low, high, *log = (2, min(200, max(20, n // 10)), "log") if of == _LEAF else of
+    suggest: Any = trial.suggest_int if isinstance(low, int) else trial.suggest_float
+    return suggest(name, low, high, log=bool(log))
 
 
 _SAMPLING = {"colsample_bytree": 1.0, "subsample": 1.0}
@@ -140,12 +136,17 @@ _SAMPLING = {"colsample_bytree": 1.0, "subsample": 1.0}
 #: penalty is a small one), but a learning rate that suits early stopping.
 SEARCHED: dict[str, Searched] = {
     "Members": Searched(
-        networks.members_space, networks.fit_members_of, networks.MEMBERS_DEFAULT, density=True
+        _space(networks.MEMBERS_SPACE),
+        networks.fit_members_of,
+        networks.MEMBERS_DEFAULT,
+        density=True,
     ),
     "Members, default": Searched(None, networks.fit_members_of, {}, density=True),
-    "GCM": Searched(networks.gcm_space, networks.fit_gcm, networks.GCM_DEFAULT, density=True),
+    "GCM": Searched(
+        _space(networks.GCM_SPACE), networks.fit_gcm, networks.GCM_DEFAULT, density=True
+    ),
     "LightGBM": Searched(
-        _lightgbm,
+        _space(_LIGHTGBM),
         _boosting("lightgbm", "n_estimators", n_jobs=1, subsample_freq=1),
         {
             "learning_rate": 0.05,
@@ -158,7 +159,7 @@ SEARCHED: dict[str, Searched] = {
         package="lightgbm",
     ),
     "XGBoost": Searched(
-        _xgboost,
+        _space(_XGBOOST),
         _boosting(
             "xgboost",
             "n_estimators",
@@ -177,7 +178,7 @@ SEARCHED: dict[str, Searched] = {
         package="xgboost",
     ),
     "CatBoost": Searched(
-        _catboost,
+        _space(_CATBOOST),
         _boosting("catboost", "iterations", thread_count=1, bootstrap_type="MVS"),
         {
             "learning_rate": 0.05,
@@ -191,7 +192,7 @@ SEARCHED: dict[str, Searched] = {
         package="catboost",
     ),
     "HistGradientBoosting": Searched(
-        _hist,
+        _space(_HIST),
         _boosting("sklearn", "max_iter"),
         {
             "learning_rate": 0.05,

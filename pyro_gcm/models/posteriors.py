@@ -17,12 +17,12 @@ from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, checked_data, matrix, one_of, shown
 from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.inference.views import unannounced
-from pyro_gcm.models.conditioning import StoryTarget, with_shared
 from pyro_gcm.models.predictions import Count, Predictions, prediction, random_prediction
 from pyro_gcm.prediction.base_samples import BLOCK_ROWS, at_once
 from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows
-from pyro_gcm.prediction.posterior import log_joint, posterior_draws
+from pyro_gcm.prediction.posterior import log_joint, posterior_draws, with_shared
 from pyro_gcm.prediction.predicted import Predicted
+from pyro_gcm.prediction.target import Target
 
 #: Draws of all rows together whose likelihood is computed at once.
 _DRAWS_AT_ONCE = 1 << 16
@@ -158,7 +158,7 @@ class Posteriors(Predictions):
         options |= {"num_proposals": num_proposals, "progress": progress}
         if self.shared_sites():
             return with_shared(self, units, rows, **options)
-        return posterior_draws(StoryTarget(self, units), rows, **options)
+        return posterior_draws(Target(self, units), rows, **options)
 
     @random_prediction
     def responsibilities(self, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
@@ -169,7 +169,7 @@ class Posteriors(Predictions):
         :param y: [B].
         :raises ValueError: for a z with infinitely many values.
         """
-        rows, target = self.rows(x, r, y, required="xry"), StoryTarget(self)
+        rows, target = self.rows(x, r, y, required="xry"), Target(self)
         if not target.is_finite:
             raise ValueError(
                 "responsibilities need a z with finitely many values and no other latent variable "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
@@ -13,51 +12,20 @@ from pyro_gcm._utils.options import flag, seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows, pick
+from pyro_gcm.inference.reading import StoryModel, of
+from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows, joined, pick
+from pyro_gcm.prediction.predicted import Noise
 from pyro_gcm.prediction.psis import MIN_PARTICLES, effective_sample_size, pareto_k
 from pyro_gcm.prediction.rejection import PROPOSALS_PER_DRAW, rejection
+from pyro_gcm.prediction.target import Target
 
 METHODS = ("auto", "enumeration", "rejection", "importance")
 #: Draws, or proposals that draws are chosen from, of all rows together, that are completed at once.
 _DRAWS_AT_ONCE = 1 << 17
-
+#: Draws of the sites that all rows share, at most, among those of a posterior.
+_SHARED_DRAWS = 50
 #: Errors of a log-evidence up to which the delta method is believed: 11 proposals that count.
 _LARGEST_ERROR = 0.3
-
-
-class Target(ABC):
-    """The target of posterior draws, as functions of rows.
-
-    Attributes: `weighted`, whether proposals have weights before y is known; `log_bound`, logarithm
-    of the upper bound of the likelihood, which rejection needs, or None; `dtype` of the results;
-    `is_finite`, whether the latent variables have finitely many values.
-    """
-
-    weighted: bool
-    log_bound: float | None
-    dtype: torch.dtype
-    is_finite: bool
-
-    @abstractmethod
-    def propose(self, rows: Rows, count: int, *, guided: bool = False) -> Draws:
-        """Draws of what comes before y; guided, half of them from a guide that has seen y."""
-
-    @abstractmethod
-    def likelihood(self, draws: Draws, rows: Rows) -> Tensor:
-        """Likelihood of y as a share of its bound, [N, b], float64."""
-
-    @abstractmethod
-    def complete(self, draws: Draws, rows: Rows) -> dict[str, Tensor]:
-        """All sites of draws that agree with what was observed."""
-
-    @abstractmethod
-    def every(self, rows: Rows) -> Draws:
-        """All values of the latent variables with their log-probabilities, if `is_finite`."""
-
-    @property
-    def allows_rejection(self) -> bool:
-        """Whether proposals can be accepted in proportion to their likelihood."""
-        return self.log_bound is not None and not self.weighted
 
 
 def posterior_draws(
@@ -111,6 +79,33 @@ def posterior_draws(
     assert merged is not None
     _warn_of_few_draws(merged, num_samples, num_proposals)
     return merged
+
+
+def with_shared(model: StoryModel, units: str, rows: Rows, **options: Any) -> PosteriorDraws:
+    """Posterior draws of rows given each of a few draws of the sites that all rows share.
+
+    Those come from their fitted guide, which has seen all rows: a row's outcome does not weigh them
+    once more.
+
+    :param units: of the costs; `options`: of `posterior_draws`.
+    """
+    num_samples = positive_int("num_samples", options["num_samples"])
+    count, seed = min(num_samples, _SHARED_DRAWS), seed_of(options["seed"])
+    proposals, noise = max(MIN_PARTICLES, options["num_proposals"] // count), Noise(count)
+    values: dict[str, Tensor] = {}
+
+    def line(name: str, q: Any) -> Tensor:
+        values[name] = noise.proposed(name, of(q))  # [count, 1, *event]
+        return values[name]
+
+    with Randomness(seed, rows.x.device).in_use():
+        model.guide_shared(line)
+    parts = []
+    for m, wanted in enumerate(torch.arange(num_samples).tensor_split(count)):
+        one = {name: draws[m : m + 1] for name, draws in values.items()}
+        own = options | {"num_samples": len(wanted), "seed": seed + m, "num_proposals": proposals}
+        parts.append(posterior_draws(Target(model, units, one), rows, **own))
+    return joined(parts)
 
 
 def _warn_of_few_draws(draws: PosteriorDraws, num_samples: int, num_proposals: int) -> None:

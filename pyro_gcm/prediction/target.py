@@ -11,50 +11,14 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._utils.bisection import rounded_up
-from pyro_gcm._utils.options import seed_of
-from pyro_gcm._utils.process_state import Randomness
-from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference.reading import Plan, of
-from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.nets import Standardizer
-from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows, joined
-from pyro_gcm.prediction.posterior import Target, posterior_draws
+from pyro_gcm.prediction.draws import Draws, Rows
 from pyro_gcm.prediction.predicted import FixedNoise, Noise, Predicted
-from pyro_gcm.prediction.psis import MIN_PARTICLES
-
-#: Draws of the sites that all rows share, at most, among those of a posterior.
-_SHARED_DRAWS = 50
 
 
-def with_shared(model: OrderEventModel, units: str, rows: Rows, **options: Any) -> PosteriorDraws:
-    """Posterior draws of rows given each of a few draws of the sites that all rows share.
-
-    Those come from their fitted guide, which has seen all rows: a row's outcome does not weigh them
-    once more.
-
-    :param units: of the costs; `options`: of `posterior_draws`.
-    """
-    num_samples = positive_int("num_samples", options["num_samples"])
-    count, seed = min(num_samples, _SHARED_DRAWS), seed_of(options["seed"])
-    proposals, noise = max(MIN_PARTICLES, options["num_proposals"] // count), Noise(count)
-    values: dict[str, Tensor] = {}
-
-    def line(name: str, q: Any) -> Tensor:
-        values[name] = noise.proposed(name, of(q))  # [count, 1, *event]
-        return values[name]
-
-    with Randomness(seed, rows.x.device).in_use():
-        model.guide_shared(line)
-    parts = []
-    for m, wanted in enumerate(torch.arange(num_samples).tensor_split(count)):
-        one = {name: draws[m : m + 1] for name, draws in values.items()}
-        own = options | {"num_samples": len(wanted), "seed": seed + m, "num_proposals": proposals}
-        parts.append(posterior_draws(StoryTarget(model, units, one), rows, **own))
-    return joined(parts)
-
-
-class StoryTarget(Target):
+class Target:
     """The latent sites of a story, given its outcome.
 
     :param units: of the costs, "standard" or "data".
@@ -63,7 +27,7 @@ class StoryTarget(Target):
 
     def __init__(
         self,
-        model: OrderEventModel,
+        model: Any,
         units: str = "standard",
         shared: Mapping[str, Tensor] | None = None,
     ) -> None:
@@ -72,8 +36,13 @@ class StoryTarget(Target):
         self.log_bound = model.response.log_likelihood_bound
         self.weighted = bool(self.plan.proposals.keys() - set(self.plan.unweighted))
 
+    @property
+    def allows_rejection(self) -> bool:
+        """Whether proposals can be accepted in proportion to their likelihood."""
+        return self.log_bound is not None and not self.weighted
+
     @cached_property
-    def is_finite(self) -> bool:  # type: ignore[override]
+    def is_finite(self) -> bool:
         """Whether all that a prediction draws has finitely many values."""
         latents, informed = self.model.latents(self.plan), self.plan.informed
         values = [site.values for name, site in latents.items() if name not in informed]
@@ -164,7 +133,7 @@ class _HalfGuided(Predicted):
     (Hesterberg 1995, Owen & Zhou 2000).
     """
 
-    def __init__(self, model: OrderEventModel, plan: Plan, noise: Noise, rows: Rows) -> None:
+    def __init__(self, model: Any, plan: Plan, noise: Noise, rows: Rows) -> None:
         super().__init__(model, plan, noise, separately=True)
         self.from_guide: dict[str, Any] = {}
         self.half = self.noise.count // 2

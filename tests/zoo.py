@@ -292,7 +292,7 @@ def predictions(model: Any, data: Rows) -> dict[str, Tensor]:
         found["cdf"] = p_y.cdf(few.y)
     if isinstance(model.response, Survival | Ordinal | WholeDistribution):
         found["quantile"] = p_y.quantile([0.1, 0.5, 0.9])
-    elif isinstance(model, GCM) and model.response.standardizes_revenue:
+    elif isinstance(model, GCM) and model.response.r_dist() is None:
         level = 0.6 if model.response.is_probability else 320.0
         found["required_revenue"] = model.required_revenue(x[:5], level)
     return {key: value.detach() for key, value in found.items()}

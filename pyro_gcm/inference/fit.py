@@ -138,8 +138,7 @@ def fit(
             "pyro_gcm.baselines.fit trains baselines"
         )
     model.check_story("model", "guide")
-    if model.response.is_part:
-        raise ValueError("model must be that of all responses: response_model is for predictions")
+    model.response.check_whole()
     objective = model.default_objective if objective is None else objective
     pair = model.training_pair(objective)
     bound = pair.bound(elbo, num_particles, model.response.default_elbo)

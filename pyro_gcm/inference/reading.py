@@ -86,8 +86,6 @@ class Outcomes(Protocol):
     """The interface of a response for training and predictions."""
 
     default_elbo: str
-    is_part: bool
-    is_censored: bool
     outcome_width: int
 
     def check_revenue(self, r: Tensor) -> None:
@@ -107,6 +105,12 @@ class Outcomes(Protocol):
 
     def constant_loss(self, y: Tensor, share: Tensor) -> float | None:
         """The loss of one prediction for all rows."""
+
+    def nothing_to_learn(self, low: Tensor, high: Tensor) -> str | None:
+        """What to warn of where all outcomes lie from `low` to `high`, if they tell nothing."""
+
+    def check_whole(self) -> None:
+        """Raise ValueError for one of several responses, which is for predictions alone."""
 
     def log_selected(self, p_y: Any, y: Tensor) -> Tensor | None:
         """log-probability of rows being in the data at all, given z, [..., n]; None for 1."""

@@ -299,11 +299,5 @@ def _warn_if_alike(y: Tensor, response: Outcomes) -> None:
 
     :param y: rows [n] or [n, D] as `response.outcome` gives them.
     """
-    low, high = y.amin(0), y.amax(0)
-    if not response.is_censored:
-        if low.dim() == 0 and low == high:
-            warn_user(f"y has the same value in all rows, {low:g}: there is nothing to learn")
-    elif low[1].isinf():
-        warn_user("y has no event: all rows are censored, and tell little of when events come")
-    elif low[0] == high[0] == low[1] == high[1]:
-        warn_user(f"y has the same time in all rows, {low[0]:g}: there is nothing to learn")
+    if found := response.nothing_to_learn(y.amin(0), y.amax(0)):
+        warn_user(found)

@@ -23,6 +23,7 @@ from pyro_gcm._utils.plain_data import plain, read, written
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.writing import told_of, usable, write_file
 from pyro_gcm.io.tree import Decoder, Encoder, Factories, MissingPart
+from pyro_gcm.responses import Response
 
 CARD = "card.json"
 #: The number of the layout that is written and read.
@@ -79,11 +80,8 @@ def save(
 
     folder = usable(folder)
     check_replaceable(folder, overwrite)
-    if getattr(getattr(model_or_estimator, "response", None), "is_part", False):
-        raise ValueError(
-            "model_or_estimator must be the model of all responses: response_model is for "
-            "predictions"
-        )
+    if isinstance(response := getattr(model_or_estimator, "response", None), Response):
+        response.check_whole()
     factories = factories or {}
     encoder = Encoder(factories)
     architecture = encoder.part(model_or_estimator, "")

@@ -283,7 +283,7 @@ class OrderEventModel(nn.Module):
         (x, r), y = columns_of_units(self, x, r), self.response.outcome(y)
         self.x_standardizer.learn(x, known.get("x"))
         self.learn_features(x.to(self.device))
-        if self.response.standardizes_revenue:
+        if self.response.r_dist() is None:
             self.r_standardizer.learn(r, known.get("r"))
         self.response.learn_unit(y)
         if self.starts_p0:

@@ -78,8 +78,7 @@ def add_costs(
     model.cost_shape = cost_shape
     columns, beyond = model.out_dim, model.conditional_hidden(hidden)
     model.response = _response_part(response, columns, beyond)
-    if not model.response.moves_revenue:  # whose axis is a revenue of its own
-        positive_int("r_dim", model.r_dim)
+    model.response.check_r_dim(model.r_dim)
     model.z_prior = prior_part("prior", prior, model.x_dim, model.z_dim, hidden)
     model.reads_x = not isinstance(model.z_prior, StandardNormal)
     model.enumerates = bool(one_row(model.z_prior, model.x_dim).has_enumerate_support)

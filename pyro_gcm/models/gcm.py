@@ -23,7 +23,7 @@ from pyro_gcm.models import build
 from pyro_gcm.models.strict_predictions import StrictPredictions
 from pyro_gcm.nets import Conditional, StandardNormal
 from pyro_gcm.nets.conditional import joined, widths_of
-from pyro_gcm.responses import Response
+from pyro_gcm.responses import AxisResponse, Response
 
 JOINT_PARTS = ("x_decoder.", "r_decoder.", "w_guide.")
 
@@ -162,11 +162,11 @@ class GCM(StrictPredictions):
         if self.r_dim and not self.reads_x:
             self.w_guide = Conditional(dist.Normal, columns, (self.r_dim,), hidden)
         plain = isinstance(self.revenue_map, nn.Identity)
-        self.costs_have_units = plain and not self.response.moves_revenue
+        self.costs_have_units = plain and not isinstance(self.response, AxisResponse)
 
     def make_map(self, given: Any, seed: int, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
         """The increasing map of so many revenues that is named, or the default one."""
-        levels = not self.response.standardizes_revenue
+        levels = self.response.r_dist() is not None
         if given is None and shape == (r_dim,):
             # With the identity of levels and a Gaussian cost mu_y would be linear in the level.
             given = "probit" if levels else "identity"

@@ -120,9 +120,7 @@ class IGCM(Posteriors):
         parts: Any = {"response": response, "prior": prior, "guide": guide}
         with Randomness(seed).in_use():
             build.add_costs(self, cost_shape, hidden, **parts, cost_family=cost_family, p0=p0)
-            if self.response.not_for_igcm:
-                named, why = self.response.named, self.response.not_for_igcm
-                raise ValueError(f"response={named!r} needs GCM: {why}, r = W k + dr")
+            self.response.check_generated()
             if kernel_map is None:
                 kernel_map = "identity" if cost_shape == (self.k_dim,) else "positive_linear"
             sizes = self.k_dim, cost_shape
@@ -212,14 +210,17 @@ class IGCM(Posteriors):
     @torch.no_grad()
     def _integrates(self, p_k: OfReader) -> bool:
         """Whether y is the event that the costs stay below k itself, in closed form for this k."""
-        plain = isinstance(self.kernel_map, nn.Identity) and self.response.is_event
+        plain = isinstance(self.kernel_map, nn.Identity)
         if not plain or self.overrides("story", "c_dist", "y_dist"):
             return False
         like: Any = {"dtype": self.dtype, "device": self.device}
         x, r = torch.zeros(1, self.x_dim, **like), torch.zeros(1, self.r_dim, **like)
         with evaluating(self):
-            k = p_k(Reader(self, Plan(), x, r))
-        return integrates_over(one_row(self.cost_net, self.z_dim), k)
+            k, cost = p_k(Reader(self, Plan(), x, r)), one_row(self.cost_net, self.z_dim)
+            if not integrates_over(cost, k):
+                return False
+            event = OrderEvent(cost, k)
+            return self.response.distribution(event, x, r) is event
 
     def _check_kernel_lines(self) -> None:
         """Refuse a story whose lines of k and r are others than those that p(k|x, r) is of."""

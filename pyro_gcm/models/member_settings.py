@@ -18,6 +18,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from pyro_gcm._utils.warn import warn_user
+from pyro_gcm.responses import Survival
 from pyro_gcm.training import AdamW, TrainingDefaults
 
 __all__ = ["MemberSettings"]
@@ -122,7 +123,7 @@ class MemberSettings:
 
         :param response: a `Response`, or a name such as "binary".
         """
-        if response == "survival" or getattr(response, "is_censored", False):
+        if response == "survival" or isinstance(response, Survival):
             return cls.for_times(rows, x_dim, r_dim)
         settings = cls.for_table(rows, x_dim, r_dim)
         if getattr(response, "named", response) != "binary" or rows < CROSSED_ROWS.stop:

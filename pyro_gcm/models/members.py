@@ -141,7 +141,7 @@ class MemberGCM(GCM):
     def make_map(self, given: Any, seed: int, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
         """The map that is named, or splines for each member."""
         if given is None and r_dim:
-            levels = not self.response.standardizes_revenue
+            levels = self.response.r_dist() is not None
             given = member_map(r_dim, shape, levels=levels, seed=seed)
         return super().make_map(given, seed, r_dim, shape)
 

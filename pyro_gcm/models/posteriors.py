@@ -141,10 +141,7 @@ class Posteriors(Predictions):
         :raises RuntimeError: for an outcome that the model excludes, and where "rejection" would
             need more than 128 proposals a draw.
         """
-        if self.response.is_part:
-            raise ValueError(
-                "posterior and sample need the model of all responses: this one has a part of them"
-            )
+        self.response.check_whole()
         rows = self.rows(x, r, y)
         if units is None:
             units = "data" if self.costs_have_units else "standard"

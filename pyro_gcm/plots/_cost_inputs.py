@@ -14,6 +14,7 @@ from pyro_gcm.distributions.latent_mixture import LatentMixture
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.nets import Identity
 from pyro_gcm.plots._axes import Array, is_index, numbers
+from pyro_gcm.responses import AxisResponse
 
 Index = tuple[int, ...]
 
@@ -49,7 +50,7 @@ def thresholds(model: GCM | IGCM, r: ArrayLike, indices: Sequence[Index]) -> lis
             f"r must be omitted for an {type(model).__name__}: its costs are compared with the "
             "kernel k, which r does not determine"
         )
-    if model.response.moves_revenue or model.members:
+    if isinstance(model.response, AxisResponse) or model.members:
         why = "members have maps of their own" if model.members else "y moves the revenues"
         raise ValueError(f"r must be omitted for this model: {why}, so that it is no one threshold")
     r = as_tensor("r", r, model.device)

@@ -109,7 +109,7 @@ def plot_response_curves(
         ax.fill_between([], [], color=GREY, alpha=0.3, label=f"{100 * probability:g}% over z")
     response = model.response
     in_units = f"r[{revenue}] (units of the data)"
-    of_response = in_units if response.standardizes_revenue else "quantile level (no unit)"
+    of_response = in_units if response.r_dist() is None else "quantile level (no unit)"
     ax.set_xlabel(revenue_name or of_response)
     if response.is_probability:
         ax.set_ylabel(f"Pr({response.event_named(outcome_name)} | x, r)")
@@ -136,7 +136,7 @@ def _values(model: GCM | IGCM, revenue: int, grid: ArrayLike | None) -> Tensor:
             raise ValueError("grid must have at least two values, in increasing order")
         return values
     low, high = 0.02, 0.98
-    if model.response.standardizes_revenue:
+    if model.response.r_dist() is None:
         units = model.r_standardizer
         loc, scale = float(units.loc[revenue]), float(units.scale[revenue])
         low, high = loc - 2.5 * scale, loc + 2.5 * scale

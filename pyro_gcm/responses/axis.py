@@ -43,11 +43,9 @@ class AxisResponse(Response):
         [..., 1] to [..., (members,) (G,) K] that is unbounded on both sides.
     """
 
-    moves_revenue = True
     #: What y is standardised after, and whether its position rises with it (1.0) or falls (-1.0).
     transform: Transform = identity_transform
     sign = 1.0
-    not_for_igcm = "its axis is a revenue, and those of an IGCM are generated"
 
     def __init__(self, knots: int, axis: nn.Module | None) -> None:
         super().__init__()
@@ -56,6 +54,13 @@ class AxisResponse(Response):
         self._is_own = axis is not None
         self.axis: Any = axis
         self.standardizer = Standardizer(1)
+
+    def check_r_dim(self, r_dim: int) -> None:
+        """Any number: the axis is a revenue of its own."""
+
+    def check_generated(self) -> None:
+        """Refuse an axis that would be generated."""
+        self.needs_gcm("its axis is a revenue")
 
     def check_parts(self, revenue_map: Any, p0: Any) -> None:
         """Refuse a map of r with infinite values, at which the axis could not move the event."""

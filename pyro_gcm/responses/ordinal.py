@@ -37,13 +37,16 @@ class Ordinal(Response, name="ordinal"):
     predicts = "mean level"
     predictive = LevelPredictive
     log_likelihood_bound = 0.0
-    not_for_igcm = "its thresholds are revenues, and those of an IGCM are generated"
 
     def __init__(self, x_dim: int = 0, hidden: Any = 16, *, levels: int = 3) -> None:
         super().__init__()
         self.levels = positive_int("levels", levels, minimum=2)
         self.members = 0
         self.gaps: Any = None
+
+    def check_generated(self) -> None:
+        """Refuse thresholds that would be generated."""
+        self.needs_gcm("its thresholds are revenues")
 
     def prepare(self, encoder: Encodes, cost_shape: tuple[int, ...]) -> None:
         """Build the distances between the thresholds of these costs."""

@@ -38,7 +38,6 @@ class Binary(Response, name="binary"):
 
     predicts = "probability"
     is_probability = True
-    is_event = True
     predictive = MeanPredictive
     log_likelihood_bound = 0.0
 
@@ -74,8 +73,6 @@ class Guessed(Binary):
     :param guess: "constant", or "conditional" for a function of x.
     :param rate: a known guess rate in (0, 1), which is not trained.
     """
-
-    is_event = False
 
     def __init__(
         self,
@@ -233,8 +230,10 @@ class Quantile(_RealResponse, name="quantile"):
 
     default_elbo = "elbo"
     predicts = "quantile"
-    standardizes_revenue = False
-    not_for_igcm = "its revenues are levels that are chosen, and those of an IGCM are generated"
+
+    def check_generated(self) -> None:
+        """Refuse revenues that are not chosen."""
+        self.needs_gcm("its revenues are levels that are chosen")
 
     def check_rises_in(self, revenue: int) -> None:
         """Refuse levels, which are chosen."""

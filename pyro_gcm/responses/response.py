@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from pyro_gcm._utils.tensors import elementwise
-from pyro_gcm._utils.validation import ArrayLike, vector
+from pyro_gcm._utils.validation import ArrayLike, positive_int, vector
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.event_planes import (
     ALL,
@@ -61,32 +61,35 @@ class Response(nn.Module):
     predicts = "prediction"
     #: Whether predictions are probabilities.
     is_probability = False
-    #: Whether y is the order event itself.
-    is_event = False
     #: What `model.predictive` offers.
     predictive: type[Predictive] = Predictive
     #: Upper bound of log p(y | z, x, r), which exact posterior draws by rejection need; or None.
     log_likelihood_bound: float | None = None
-    #: Whether revenues are standardised before they enter the event.
-    standardizes_revenue = True
     #: Columns of y.
     outcome_width = 1
-    #: Whether costs are compared with more than the (mapped) revenues, so that they have no units.
-    moves_revenue = False
-    #: Whether it is one of several, for predictions alone.
-    is_part = False
-    #: Number of levels, if y is one of finitely many that are ordered.
-    levels = 0
-    #: Whether y may be known in part only.
-    is_censored = False
-    #: Why it does not go with an `IGCM`; empty where it does.
-    not_for_igcm = ""
 
     def __init_subclass__(cls, *, name: str | None = None, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.named = name or cls.__name__.lower()
         if name is not None:
             RESPONSES[name] = cls
+
+    def check_r_dim(self, r_dim: int) -> None:
+        """Raise ValueError for a number of revenues that leaves y nothing to rise with."""
+        positive_int("r_dim", r_dim)
+
+    def check_generated(self) -> None:
+        """Raise ValueError where revenues may not be generated, as those of an `IGCM` are."""
+
+    def needs_gcm(self, why: str) -> NoReturn:
+        """Refuse revenues that are generated."""
+        raise ValueError(
+            f"response={self.named!r} needs GCM: {why}, and those of an IGCM are generated, "
+            "r = W k + dr"
+        )
+
+    def check_whole(self) -> None:
+        """Raise ValueError for one of several responses, which is for predictions alone."""
 
     def costs_of(self, costs: int) -> int:
         """The number of costs of an alternative, for so many of a single response."""
@@ -156,6 +159,15 @@ class Response(nn.Module):
         :returns: None where there is none.
         """
         return None
+
+    def nothing_to_learn(self, low: Tensor, high: Tensor) -> str | None:
+        """What to warn of where all outcomes lie from `low` to `high`, if they tell nothing.
+
+        :param low, high: as rows of `outcome`.
+        """
+        if low.dim() or low != high:
+            return None
+        return f"y has the same value in all rows, {low:g}: there is nothing to learn"
 
     def log_selected(self, p_y: Any, y: Tensor) -> Tensor | None:
         """log-probability of rows being in the data at all, given z, [..., n]; None for 1."""

@@ -17,6 +17,7 @@ from pyro_gcm.distributions.several_outcomes import SeveralOutcomes, event_betwe
 from pyro_gcm.inference.reading import StoryModel
 from pyro_gcm.nets.parts import check_input
 from pyro_gcm.responses.response import Encodes, MakeMap, Model, Response
+from pyro_gcm.responses.survival import Survival
 
 __all__ = ["Several"]
 
@@ -44,7 +45,6 @@ class Several(Response):
     """
 
     predicts = "prediction of several responses"
-    not_for_igcm = "its responses have directions of their own"
 
     def __init__(
         self, parts: Mapping[str, Response], directions: Mapping[str, Sequence[int]] | None = None
@@ -71,6 +71,10 @@ class Several(Response):
         self.parts: Any = nn.ModuleList(parts.values())
         self.directions_of = {name: directions.get(name) for name in self.names}
         self.outcome_width = sum(part.outcome_width for part in parts.values())
+
+    def check_generated(self) -> None:
+        """Refuse revenues without directions."""
+        self.needs_gcm("its responses have directions of their own")
 
     def costs_of(self, costs: int) -> int:
         """The number of costs of all responses together."""
@@ -149,7 +153,7 @@ class Several(Response):
         """Let each response check its own; late entry would select z for all of them."""
         for part, own in self._pairs(y):
             part.check_outcome(own)
-            if part.is_censored and (own[..., 2] > 0.0).any():
+            if isinstance(part, Survival) and (own[..., 2] > 0.0).any():
                 raise ValueError("y must have no entries above 0 with several responses")
 
     def check_latent(self, model: StoryModel, y: Tensor) -> None:
@@ -223,8 +227,14 @@ class Several(Response):
                     f"of {directions[revenue]}"
                 )
 
+        def check_whole() -> None:
+            raise ValueError(
+                "model must be that of all responses: `response_model` is for predictions"
+            )
+
         own_methods: Any = {"distribution": distribution, "check_rises_in": check_rises_in}
-        vars(own).update(own_methods, reader=lambda p_y, rows: None, is_part=True)
+        own_methods |= {"check_whole": check_whole, "reader": lambda p_y, rows: None}
+        vars(own).update(own_methods)
         return view
 
 

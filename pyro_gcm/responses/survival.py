@@ -46,7 +46,6 @@ class Survival(AxisResponse, name="survival"):
 
     predicts = "probability by the horizon"
     is_probability = True
-    is_censored = True
     predictive = TimePredictive
     outcome_width = 3
     reference: Tensor
@@ -111,6 +110,14 @@ class Survival(AxisResponse, name="survival"):
         within = torch.where(lower == upper, rate.log(), between)
         log_p = float(share @ (within - rate * (lower - entry)))
         return -log_p if math.isfinite(log_p) else None
+
+    def nothing_to_learn(self, low: Tensor, high: Tensor) -> str | None:
+        """Where all times are equal, or none is known."""
+        if low[1].isinf():
+            return "y has no event: all rows are censored, and tell little of when events come"
+        if low[0] == high[0] == low[1] == high[1]:
+            return f"y has the same time in all rows, {low[0]:g}: there is nothing to learn"
+        return None
 
     def initial_cured_fraction(self, y: Tensor) -> float:
         """Kaplan and Meier's estimate at the last event, from 0.05 to 0.9.

@@ -15,6 +15,7 @@ from torch import Tensor
 from pyro_gcm import GCM, audit_monotonicity, baselines, fit, load, save
 from pyro_gcm.io.export import export
 from pyro_gcm.nets import Standardizer
+from pyro_gcm.responses import Binary
 
 #: Offset and factor; float32 resolves 3e9 to 256, and 1e39 is above its largest number.
 MOVES = {
@@ -78,7 +79,7 @@ def answers(kind: str, model: Any, rows: Rows) -> dict[str, Tensor]:
         found["cdf"] = model.predictive(x, r).cdf(y).double()
     if model.costs_have_units:
         draws = model.cost_posterior(x, r, y, num_samples=50, progress=False)
-        if model.response.is_event:
+        if isinstance(model.response, Binary):
             assert torch.equal((draws["c"] < r).all(-1), (y == 1.0).expand(50, -1))
         found |= {"cost": rows.back(model.cost(x).mean), "c": rows.back(draws["c"])}
     if isinstance(model, GCM) and kind != "quantile":

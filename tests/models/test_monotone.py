@@ -43,7 +43,7 @@ def trained(name: str, dtype: torch.dtype) -> Trained:
     complete = zoo.rows(zoo.KINDS[name].response).r.to(dtype)
     limits = complete.amin(0), complete.amax(0)
     model = zoo.trained(name, dtype, **training)
-    return Trained(model, *limits, not model.response.standardizes_revenue)
+    return Trained(model, *limits, model.response.r_dist() is not None)
 
 
 def chains(kind: str, data: Trained) -> Tensor:

@@ -105,7 +105,7 @@ def answers(model: Any, x: Tensor, r: Tensor, y: Tensor) -> dict[str, Tensor]:
         found["quantile"] = p_y.quantile([0.3, 0.6])
     if hasattr(p_y, "cdf"):
         found |= {"cdf": p_y.cdf(y), "crps": p_y.crps(y)}
-    if isinstance(model, GCM) and model.response.standardizes_revenue:
+    if isinstance(model, GCM) and model.response.r_dist() is None:
         level = 0.6 if model.response.is_probability else 300.0
         found["required"] = model.required_revenue(x, level, r=r[:, 1:])
     return found

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from pyro_gcm._utils.moments import Moments
 from pyro_gcm._utils.moments import moments as moments_of
 from pyro_gcm._utils.recipe import recorded
-from pyro_gcm._utils.tensors import without_products
 from pyro_gcm._utils.validation import positive_int, row_blocks
 
 #: Spreads from 0 beyond which neighbours in float32 are more than 1e-4 of a spread apart.
@@ -69,7 +68,6 @@ class Standardizer(nn.Module):
         kind = torch.float64 if exact and _is_wide(loc, scale) else self.dtype
         self.loc, self.scale = (v.to(self.loc.device, kind) for v in (loc, scale))
 
-    @without_products
     def forward(self, values: Tensor) -> Tensor:
         """Standardised values [..., dim], in the dtype of the model."""
         loc, scale = self.loc.double(), self.scale.double()

@@ -2,46 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from numbers import Real
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.overrides import _get_current_function_mode
 
 ArrayLike = Any  # tensor, numpy array, DataFrame, nested list: what torch.as_tensor can take
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def elementwise() -> AbstractContextManager[None]:
-    """Inside, torch's functions skip every mode, such as that of batch-invariant products.
-
-    Each of them takes its detour otherwise.
-    """
-    context: AbstractContextManager[None] = torch._C.DisableTorchFunction()
-    return context
-
-
-def without_products(function: Function) -> Function:
-    """A function without products of matrices, which skips a mode of `products_alone`.
-
-    Outside of such a mode it runs as it is: tensors of other classes are tracked, as in renderings.
-    """
-
-    @functools.wraps(function)
-    def inside(*args: Any, **kwargs: Any) -> Any:
-        mode = _get_current_function_mode()
-        if not getattr(mode, "products_alone", False):
-            return function(*args, **kwargs)
-        with elementwise():
-            return function(*args, **kwargs)
-
-    return cast(Function, inside)
 
 
 def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -> Tensor:

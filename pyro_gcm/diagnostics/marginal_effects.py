@@ -14,7 +14,7 @@ from pyro_gcm._utils.table import names_of
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, matrix, same_rows
 from pyro_gcm.models.predictions import Predictions
-from pyro_gcm.prediction.base_samples import row_blocks
+from pyro_gcm.prediction.blocks import blocks
 
 
 @one_thread()
@@ -88,13 +88,12 @@ def marginal_effects(
 def _slopes(model: Predictions, x: Tensor, r: Tensor, step: float) -> Tensor:
     """Effects and elasticities of every row, [n, x_dim + r_dim], float64."""
     parts = []
-    for place, (x_block, r_block) in row_blocks(x, r, draws=len(model.base_samples.samples)):
+    for count, (x_block, r_block) in blocks(x, r, draws=len(model.base_samples.samples)):
         x_in, r_in = x_block.clone().requires_grad_(), r_block.clone().requires_grad_()
         p = model.differentiable(x_in, r_in)
         of_x, of_r = torch.autograd.grad(p.sum(), (x_in, r_in))
         elasticity = of_r.double() * r_block.double() / p.detach().double()[:, None]
-        rows = slice(0, place.stop - place.start)
-        parts.append(torch.cat([of_x.double(), elasticity], 1)[rows])
+        parts.append(torch.cat([of_x.double(), elasticity], 1)[:count])
     found = torch.cat(parts).cpu()
     for j, half in enumerate((step * x.double().std(0)).tolist()):
         if half > 0.0:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -109,6 +107,8 @@ class EventOutcome(Expandable):
 
     event: Any
     cost: Tensor | None
+    #: Cached functions of the parameters that predictions read, of whole blocks of rows.
+    computed: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -141,6 +141,26 @@ class EventOutcome(Expandable):
         """The same outcome of another event, or with other costs."""
         new = copy.copy(self)
         new._batch_shape = new._depend_on(event, cost)
+        return new
+
+    def with_revenue(self: Outcome, revenue: Tensor) -> Outcome:
+        """The same outcome at other revenues."""
+        return self._of(self.event.with_revenue(revenue))
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows of the last batch dimension can be computed apart, with the same bits."""
+        found: bool = self.event.has_rows
+        return found
+
+    def of_rows(self: Outcome, rows: slice) -> Outcome:
+        """The outcome of some rows of the last batch dimension, for its predictions alone."""
+        new = copy.copy(self)
+        for name in (*self.arg_constraints, *self.computed):
+            value = getattr(self, name)
+            if value.dim() and value.shape[-1] > 1:
+                new.__dict__[name] = value[..., rows]
+        new._batch_shape = new._depend_on(self.event.of_rows(rows), None)
         return new
 
     def given_cost(self: Outcome, cost: Tensor) -> Outcome:
@@ -213,26 +233,3 @@ class LazyDistribution(TorchDistribution):
         rsample = built.rsample if built.has_rsample else built.sample
         draw: Tensor = rsample(torch.Size(sample_shape))
         return draw
-
-
-_rounds = ContextVar("rounds_revenues", default=False)
-
-
-@contextmanager
-def rounding() -> Iterator[None]:
-    """Inside, models round what costs are compared with, so that predictions keep its order."""
-    token = _rounds.set(True)
-    try:
-        yield
-    finally:
-        _rounds.reset(token)
-
-
-def is_rounding() -> bool:
-    """Whether this is inside `rounding`."""
-    return _rounds.get()
-
-
-def checks() -> bool | None:
-    """`validate_args` of distributions: none in predictions, whose parts are known to be right."""
-    return False if _rounds.get() else None

@@ -16,7 +16,6 @@ from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.base import Enumerable, EventOutcome, tensors
 from pyro_gcm.distributions.curve_posterior import CurvePosterior
 from pyro_gcm.distributions.event_curve import Axis, CensoredObservation, Censoring, EventCurve
-from pyro_gcm.distributions.event_planes import on_grid
 from pyro_gcm.distributions.order_event import OrderEvent
 
 
@@ -199,7 +198,7 @@ class OrderedLevel(Enumerable, CurveOutcome):
     def cumulative(self) -> Tensor:
         """Pr(y >= l) for l = 1 .. L-1, float64, [L-1, ...]."""
         curve = self.curve
-        return torch.stack([curve.at(on_grid(shift)).probability64() for shift in self.shifts])
+        return torch.stack([curve.at(shift).probability64() for shift in self.shifts])
 
     def probabilities(self) -> Tensor:
         """Pr(y = l) of every level, float64, [..., L]."""
@@ -212,7 +211,7 @@ class OrderedLevel(Enumerable, CurveOutcome):
         level = value.floor().clamp(-1.0, self.levels - 1.0)
         inside = (level >= 0) & (level < self.levels - 1)
         shift = self._shift(level.clamp(0, self.levels - 2).long())
-        below = 1.0 - self.curve.at(on_grid(shift)).probability64()
+        below = 1.0 - self.curve.at(shift).probability64()
         return torch.where(inside, below, (level >= 0).double())
 
     def drawn(self, cost: Tensor) -> Tensor:

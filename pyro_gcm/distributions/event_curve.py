@@ -14,7 +14,7 @@ with hit_gk = Pr(c_gk < r_gk + m_gk) and miss_g = 1 - prod_k hit_gk: nothing can
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import IntEnum
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -24,34 +24,20 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
 from pyro_gcm._utils.bisection import smallest_reaching
-from pyro_gcm._utils.tensors import elementwise
-from pyro_gcm.distributions.event_planes import (
-    CostCoordinates,
-    EventPlanes,
-    Factor,
-    coarse,
-    on_grid,
-    planes,
-)
 from pyro_gcm.distributions.event_sides import prepend_atom
 from pyro_gcm.distributions.families import StandardFamily, cost_family, tail_log_probs
-from pyro_gcm.distributions.numerics import Transformable, in_transform, log1mexp, log_any
+from pyro_gcm.distributions.numerics import (
+    Transformable,
+    in_transform,
+    log1mexp,
+    log_any,
+    on_grid,
+)
 from pyro_gcm.distributions.order_event import OrderEvent
+from pyro_gcm.distributions.rising import aligned, planes
 
 #: Positions [...] to the shifts of the revenues and their slopes, each [..., (G,) K], float64.
 Axis = Callable[[Tensor], tuple[Tensor, Tensor]]
-
-
-class AxisInPlanes:
-    """An axis that also gives its shifts one coordinate after another, without their slopes."""
-
-    def __call__(self, position: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the shifts of the revenues and their slopes, as every `Axis` does."""
-        raise NotImplementedError
-
-    def planes(self, position: Tensor) -> Iterator[Tensor]:
-        """The shifts of each coordinate, counted through all alternatives, [...]; new tensors."""
-        raise NotImplementedError
 
 
 #: What was seen of the first position at which the event occurs: it itself, or that it lies above a
@@ -121,7 +107,10 @@ class EventCurve:
 
     def at(self, shift: Tensor) -> OrderEvent:
         """The event with this much, [..., (G,) K], added to its revenues."""
-        return self.event.given_revenue(self.event.revenue + shift)
+        revenue = self.event.revenue + shift
+        if isinstance(self.event.cost, Tensor):
+            return self.event.given_revenue(revenue)
+        return self.event.with_revenue(revenue)
 
     def chance(self, axis: Axis, position: Tensor) -> Tensor:
         """Pr(event at positions), [...], float64, with gradients; `probability` keeps the order."""
@@ -132,27 +121,20 @@ class EventCurve:
         """Pr(event at positions), [...], float64, without gradients.
 
         It rises with the position and with the revenues, rounding included: both are on a grid.
-        What does not depend on the position is taken apart once for all calls.
         """
-        position = coarse(position)
-        if not (isinstance(axis, AxisInPlanes) and self._taken_apart):
-            return self.at(on_grid(axis(position)[0])).probability64()
-        cost, revenues = self._taken_apart
-
-        def factors(_: bool) -> Iterator[Factor]:
-            for k, shift in enumerate(axis.planes(position)):
-                yield cost.factor(k, revenues[k] + on_grid(shift))
-
-        with elementwise():
-            return EventPlanes(cost, factors, self.event.log_probs64).probability64()
+        event = self.event
+        if isinstance(event.cost, Tensor):
+            return self.at(axis(position)[0]).probability64()
+        # An axis may give its shifts one coordinate after another, without their slopes.
+        known = getattr(axis, "planes", None)
+        shift = planes(axis(position)[0], event.cost_shape) if known is None else known(position)
+        points, shift = aligned(self._points, on_grid(shift))
+        return event.rising.probability(points + shift)
 
     @cached_property
-    def _taken_apart(self) -> tuple[CostCoordinates, Tensor] | None:
-        """Planes of the costs and of the revenues, where coordinates can be evaluated alone."""
-        event = self.event
-        if isinstance(event.cost, Tensor) or not event.is_separable:
-            return None
-        return CostCoordinates(event), planes(event.revenue, event.cost_shape)
+    def _points(self) -> Tensor:
+        points: Tensor = self.event.points
+        return points
 
     def log_prob(self, observed: CensoredObservation) -> Tensor:
         """log-probability of what was seen, a density by s where it is the position, float64."""

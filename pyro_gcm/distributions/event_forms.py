@@ -11,29 +11,33 @@ at infinity is one more coordinate. Neither needs a logarithm, and the gradient 
 phi(u_k) hit / up_k, so that the backward pass needs one density and no other error function.
 
 Products are the fastest and train; where they underflow, logarithms take over, for those elements
-alone. Only planes (`event_planes`) keep the order of revenues to the last bit, and are what
-predicts.
+alone. Only `probability64` and `rising_probit64` keep the order of revenues to the last bit, and
+predict.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable
-from pyro_gcm.distributions.event_planes import planes_of
 from pyro_gcm.distributions.event_sides import prepend_atom
 from pyro_gcm.distributions.families import (
     StandardFamily,
     cost_family,
     of_same_family,
+    parameters_of,
     tail_log_probs,
 )
-from pyro_gcm.distributions.numerics import in_transform, log_any, probit
+from pyro_gcm.distributions.numerics import in_transform, log_any, on_grid, probit
+from pyro_gcm.distributions.rising import Rising, from_planes, planes
 
 #: Below this probability the product form may have lost digits, and the log form takes its place.
 SMALLEST_PRODUCT = 1e-260
@@ -138,11 +142,6 @@ class EventForms(Expandable):
         return _where_rare(mean.clamp_min(SMALLEST_PRODUCT).log(), mean, in_logs)
 
     @property
-    def is_separable(self) -> bool:
-        """Whether coordinates and rows can be evaluated one by one, of a random cost or revenue."""
-        return cost_family(type(self.base_dist)).standard is not None
-
-    @property
     def _standard(self) -> StandardFamily | None:
         """The family of the random side in product form, if it has one.
 
@@ -187,16 +186,77 @@ class EventForms(Expandable):
         happened = value > 0.5 if where is None else (value > 0.5).expand(where.shape)[where]
         return torch.where(happened, log_one, log_zero)
 
+    # What predictions read
+
+    @cached_property
+    def odds64(self) -> Tensor | None:
+        """The odds of an infinite cost, [..., (G)]."""
+        return None if self.logits is None else self.logits.double().exp()
+
+    @cached_property
+    def rising(self) -> Rising:
+        """What does not depend on the revenue; events `with_revenue` share it."""
+        return Rising(self)
+
+    @property
+    def points(self) -> Tensor:
+        """The revenues as `Rising` takes them."""
+        return planes(on_grid(self.point), self.cost_shape)
+
     @torch.no_grad()
     def probability64(self) -> Tensor:
-        """Pr(y = 1) in float64, of shape `batch_shape`, without logarithms and without gradients.
-
-        It needs one error function for a Gaussian cost, where `log_probs64` needs two and two
-        logarithms.
-        """
+        """Pr(y = 1) in float64, of shape `batch_shape`, in steps that rise with every revenue."""
         if isinstance(self.cost, Tensor):
             return self.log_probs64()[1].exp()
-        return planes_of(self).probability64().expand(self.batch_shape)
+        return self.rising.probability(self.points).expand(self.batch_shape)
+
+    @torch.no_grad()
+    def rising_probit64(self) -> Tensor:
+        """Phi^-1 of it in float64, in steps that rise with every revenue."""
+        points = self.points
+
+        def log_probs() -> tuple[Tensor, Tensor]:
+            return self.with_revenue(from_planes(points, self.cost_shape)).log_probs64()
+
+        return self.rising.probit(points, log_probs).expand(self.batch_shape)
+
+    @property
+    def event(self) -> Any:
+        """Itself, as an outcome has one."""
+        return self
+
+    def with_revenue(self, revenue: Tensor) -> Any:
+        """The same event at other values of what is known, [..., (G,) K], which are not checked."""
+        if not torch.is_grad_enabled():
+            self.rising  # noqa: B018  (which the copy has as well)
+        new, dims = copy.copy(self), len(self.cost_shape)
+        new.revenue = new.point = revenue
+        shapes = [v.shape[: v.dim() - dims] for v in (revenue, *_parameters(self.base_dist))]
+        if self.logits is not None:
+            shapes.append(self.logits.shape[: self.logits.dim() - dims + 1])
+        new._batch_shape = broadcast_shapes(*shapes)
+        return new
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows of the last batch dimension can be computed apart, with the same bits."""
+        return bool(parameters_of(self.base_dist)) if self.base_dist is not None else False
+
+    def of_rows(self, rows: slice) -> Any:
+        """The event of some rows of the last batch dimension, for its probabilities alone."""
+        new, dims = copy.copy(self), len(self.cost_shape)
+        new.__dict__.pop("rising", None)
+        known = parameters_of(self.base_dist)
+        new.base_dist = of_same_family(
+            self.base_dist, **{name: some(value, rows, dims) for name, value in known.items()}
+        )
+        if self.odds64 is not None and self.logits is not None:
+            new.__dict__["odds64"] = some(self.odds64, rows, dims - 1)
+            new.logits = some(self.logits, rows, dims - 1)
+        new.revenue = new.point = some(self.point, rows, dims)
+        count = len(range(self.batch_shape[-1])[rows])
+        new._batch_shape = torch.Size((*self.batch_shape[:-1], count))
+        return new
 
     def coordinate_log_probs(self, where: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """log Pr(c_k < r_k) and log Pr(c_k >= r_k) of every coordinate, float64, `[..., (G,) K]`.
@@ -213,6 +273,19 @@ class EventForms(Expandable):
         log_below, log_above = tail_log_probs(base, point)
         # Against a known cost it is the revenue that has to be above.
         return (log_above, log_below) if isinstance(self.cost, Tensor) else (log_below, log_above)
+
+
+def some(values: Tensor, rows: slice, event_dim: int = 0) -> Tensor:
+    """Some rows of values [..., B, *event], which may also be the same for all rows."""
+    if values.dim() <= event_dim or values.shape[-1 - event_dim] == 1:
+        return values
+    index: Any = (..., rows, *[slice(None)] * event_dim)
+    found: Tensor = values[index]
+    return found
+
+
+def _parameters(base: Any) -> list[Tensor]:
+    return [getattr(base, name) for name in base.arg_constraints]
 
 
 def _where_rare(values: Tensor, p: Tensor, by: Callable[[Tensor], Tensor]) -> Tensor:

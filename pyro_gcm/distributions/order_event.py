@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -14,7 +14,6 @@ from torch.nn.functional import logsigmoid
 from pyro_gcm.distributions.base import Enumerable, EventOutcome, tensors
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.event_forms import EventForms
-from pyro_gcm.distributions.event_planes import ALL, EventPlanes, of_rows
 from pyro_gcm.distributions.event_sides import InfiniteCost, Left, gaussian_difference, side
 from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
 
@@ -165,10 +164,6 @@ class OrderEvent(EventForms, BinaryOutcome):
         new._validate_args = self._validate_args
         return new
 
-    def plane_reader(self, rows: slice) -> Callable[[EventPlanes], Tensor]:
-        """`prediction64` of some rows as a function of the event in planes."""
-        return EventPlanes.probability64
-
     def difference(self) -> OrderEvent:
         """The same event as c - r < 0, for a random revenue; infinite costs stay infinite."""
         difference = self.base_dist.to_event(1)
@@ -222,6 +217,7 @@ class GuessedEvent(BinaryOutcome, EventOutcome):
     """
 
     arg_constraints = {"logits": constraints.real}
+    computed = ("guessed64",)
 
     def __init__(
         self, event: OrderEvent, logits: Tensor, *, validate_args: bool | None = None
@@ -234,11 +230,6 @@ class GuessedEvent(BinaryOutcome, EventOutcome):
         """1 where the costs stay below the revenue, else a guess."""
         return self._of(self.event.given_cost(cost))
 
-    def plane_reader(self, rows: slice) -> Callable[[EventPlanes | OrderEvent], Tensor]:
-        """`prediction64` of some rows as a function of the event in planes."""
-        guessed = of_rows(torch.sigmoid(self.logits.double()), rows)
-        return lambda event: guessed + (1.0 - guessed) * event.probability64()
-
     def log_prob64(self, value: Tensor) -> Tensor:
         """log Pr(y = value) in float64."""
         log_zero, log_one = self.event.log_probs64()
@@ -248,13 +239,18 @@ class GuessedEvent(BinaryOutcome, EventOutcome):
 
     def probability64(self) -> Tensor:
         """Pr(y = 1), float64, without gradients; it rises with the probability of the event."""
-        return self.plane_reader(ALL)(self.event)
+        return self.guessed64 + (1.0 - self.guessed64) * self.event.probability64()
+
+    @cached_property
+    def guessed64(self) -> Tensor:
+        """The guess rate."""
+        return torch.sigmoid(self.logits.double())
 
     @property
     def mean(self) -> Tensor:
         """Pr(y = 1)."""
-        guessed = torch.sigmoid(self.logits.double())
-        return (guessed + (1.0 - guessed) * self.event.mean.double()).to(self.event.dtype)
+        hit = self.event.mean.double()
+        return (self.guessed64 + (1.0 - self.guessed64) * hit).to(self.event.dtype)
 
     @property
     def variance(self) -> Tensor:

@@ -46,6 +46,7 @@ class SeveralOutcomes(EventOutcome):
     """
 
     support = constraints.real_vector
+    has_rows = False
     parts: list[Any]
 
     def __init__(

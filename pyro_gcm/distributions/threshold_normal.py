@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -21,22 +21,10 @@ from pyro_gcm.distributions.cost_posterior import (
     CostPosterior,
     truncated_sample,
 )
-from pyro_gcm.distributions.event_planes import ALL, EventPlanes, of_rows
 from pyro_gcm.distributions.numerics import mills_ratio, ndtr, normal_log_tails
 from pyro_gcm.distributions.order_event import OrderEvent
 
 _SMALLEST_LEVEL = 1e-6
-
-
-def threshold_mean(loc: Tensor, spread: Tensor, rows: slice = ALL) -> Callable[[Any], Tensor]:
-    """mu_y = spread * Phi^-1(Pr(c < r)) + mu_t of some rows, float64, of an event or its planes.
-
-    Source: paper, appendix D.3.
-
-    :param loc: mu_t.
-    """
-    loc, spread = of_rows(loc.double(), rows), of_rows(spread.double(), rows)
-    return lambda event: event.probit64() * spread + loc
 
 
 class ThresholdNormal(EventOutcome):
@@ -66,6 +54,7 @@ class ThresholdNormal(EventOutcome):
         "scale": constraints.positive,
     }
     support = constraints.real
+    computed = ("spread64",)
 
     def __init__(
         self,
@@ -94,15 +83,12 @@ class ThresholdNormal(EventOutcome):
         return torch.Size(broadcast_shapes(*arg_shapes.values())), torch.Size()
 
     def prediction64(self) -> Tensor:
-        """mu_y, the mean with the costs integrated out: it rises with the event's probability.
+        """What a prediction averages: mu_y, in steps that rise with every revenue."""
+        return self.event.rising_probit64() * self.spread64 + self.threshold_loc.double()
 
-        It is what a prediction averages.
-        """
-        return threshold_mean(self.threshold_loc, self._spread())(self.event)
-
-    def plane_reader(self, rows: slice) -> Callable[[EventPlanes], Tensor]:
-        """`prediction64` of some rows as a function of the event in planes."""
-        return threshold_mean(self.threshold_loc, self._spread(), rows)
+    def _mean64(self) -> Tensor:
+        """mu_y, the mean with the costs integrated out, with gradients (paper, appendix D.3)."""
+        return self.event.probit64() * self.spread64 + self.threshold_loc.double()
 
     def cost_posterior(self, y: Tensor) -> CostPosterior:
         """p(c | y): the event has probability Phi((y - mu_t) / sigma_t) once y is known."""
@@ -116,7 +102,9 @@ class ThresholdNormal(EventOutcome):
         """The dtype of y, whose units may need more digits than the event."""
         return torch.promote_types(self.event.dtype, self.threshold_loc.dtype)
 
-    def _spread(self) -> Tensor:
+    @cached_property
+    def spread64(self) -> Tensor:
+        """The scale of y and of the threshold together."""
         return torch.hypot(self.scale.double(), self.threshold_scale.double())
 
     def _occurred(self) -> Tensor:
@@ -126,7 +114,7 @@ class ThresholdNormal(EventOutcome):
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density at `value`, of the broadcast shape of `value` and `batch_shape`."""
         self._check(value)
-        mean, scale = self.prediction64(), self.scale.double()
+        mean, scale = self._mean64(), self.scale.double()
         if self.equal_weights and self.cost is None and mean.requires_grad:
             weight = scale.detach().square()
             known = mean.detach()
@@ -147,7 +135,7 @@ class ThresholdNormal(EventOutcome):
         an integral over an angle (Genz 2004). The quadrature was compared with adaptive ones for
         scale / sigma_t from 0.1 to 100.
         """
-        mean, scale, spread = self.prediction64(), self.scale.double(), self._spread()
+        mean, scale, spread = self.prediction64(), self.scale.double(), self.spread64
         z = (value.double() - mean) / scale
         if self.cost is None:
             return ndtr(z)
@@ -174,7 +162,7 @@ class ThresholdNormal(EventOutcome):
             E[y]   = mu_y + scale^2 / S * h    above, mu_y - scale^2 / S * h below
             Var[y] = scale^2 - scale^4 / S^2 * h (h + b).
         """
-        mean, spread = self.prediction64(), self._spread()
+        mean, spread = self._mean64(), self.spread64
         sign = 2.0 * self._occurred().double() - 1.0
         b = sign * (mean - self.threshold_loc.double()) / spread
         hazard = 1.0 / mills_ratio(b)
@@ -185,7 +173,7 @@ class ThresholdNormal(EventOutcome):
     @property
     def mean(self) -> Tensor:
         """Mean of y: mu_y, or given the costs that of the extended skew normal."""
-        mean = self.prediction64() if self.cost is None else self._side_moments()[0]
+        mean = self._mean64() if self.cost is None else self._side_moments()[0]
         return mean.to(self._dtype).expand(self.batch_shape)
 
     @property
@@ -198,17 +186,17 @@ class ThresholdNormal(EventOutcome):
     def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Draws of y, of shape `sample_shape + batch_shape`."""
         shape = self._extended_shape(sample_shape)
-        mean = self.prediction64().expand(shape)
+        mean = self._mean64().expand(shape)
         scale = self.scale.double()
         if self.cost is None:
             return torch.normal(mean, scale.expand(shape)).to(self._dtype)
         # y - t is Gaussian and, given the event, truncated at 0; y given y - t is Gaussian.
-        gap = dist.Normal(mean - self.threshold_loc.double(), self._spread())
+        gap = dist.Normal(mean - self.threshold_loc.double(), self.spread64)
         log_below, log_above = normal_log_tails(torch.zeros_like(mean), gap.loc, gap.scale)
         sides = torch.where(self._occurred().expand(shape) > 0.5, LOWER_TRUNCATED, UPPER_TRUNCATED)
         d = truncated_sample(gap, log_below, log_above, sides)
-        share = (scale / self._spread()) ** 2
-        noise = scale * self.threshold_scale.double() / self._spread()
+        share = (scale / self.spread64) ** 2
+        noise = scale * self.threshold_scale.double() / self.spread64
         draw = torch.normal(mean + share * (d - gap.loc), noise.expand(shape))
         return draw.to(self._dtype)
 
@@ -265,7 +253,8 @@ class ThresholdQuantile(AsymmetricLaplace):
     def loc(self) -> Tensor:  # type: ignore[override]
         """mu, the quantile."""
         dtype = torch.promote_types(self.event.dtype, self.threshold_loc.dtype)
-        return self.prediction64().to(dtype).expand(self.batch_shape)
+        mean = self.event.probit64() * self.spread.double() + self.threshold_loc.double()
+        return mean.to(dtype).expand(self.batch_shape)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> ThresholdQuantile:
         """The same distribution with a larger batch shape."""
@@ -281,11 +270,30 @@ class ThresholdQuantile(AsymmetricLaplace):
 
     def prediction64(self) -> Tensor:
         """Return the quantile mu, which predictions average and which rises with the level."""
-        return threshold_mean(self.threshold_loc, self.spread)(self.event)
+        return self.event.rising_probit64() * self.spread.double() + self.threshold_loc.double()
 
-    def plane_reader(self, rows: slice) -> Callable[[EventPlanes], Tensor]:
-        """`prediction64` of some rows as a function of the event in planes."""
-        return threshold_mean(self.threshold_loc, self.spread, rows)
+    def with_revenue(self, revenue: Tensor) -> ThresholdQuantile:
+        """The same outcome at other revenues."""
+        new = copy.copy(self)
+        new.__dict__.pop("loc", None)
+        new.event = self.event.with_revenue(revenue)
+        return new
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows of the last batch dimension can be computed apart, with the same bits."""
+        found: bool = self.event.has_rows
+        return found
+
+    def of_rows(self, rows: slice) -> ThresholdQuantile:
+        """The quantile of some rows of the last batch dimension, for `prediction64` alone."""
+        new = copy.copy(self)
+        for name in ("threshold_loc", "spread"):
+            value = getattr(self, name)
+            if value.dim() and value.shape[-1] > 1:
+                setattr(new, name, value[..., rows])
+        new.event = self.event.of_rows(rows)
+        return new
 
     def given_cost(self, cost: Tensor) -> ThresholdQuantile:
         """The same distribution, because y depends on the costs' distribution only."""

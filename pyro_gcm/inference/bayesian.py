@@ -21,7 +21,7 @@ from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, kind, one_of, positive, positive_int
 from pyro_gcm.inference.weight_sites import Predicting, Prior, WeightSites
-from pyro_gcm.prediction.base_samples import pairwise_mean
+from pyro_gcm.prediction.blocks import mean_of_draws
 from pyro_gcm.prediction.draws import Rows
 
 GUIDES = ("normal", "low_rank", "laplace", "sgld")
@@ -212,7 +212,7 @@ class WeightPosterior(NamedTuple):
 
     def predict(self, x: ArrayLike, r: ArrayLike) -> Tensor:
         """The mean prediction of every row, [B]; it never falls in r, as no draw does."""
-        return pairwise_mean(self.predict_draws(x, r))
+        return mean_of_draws(self.predict_draws(x, r))
 
     def predict_draws(self, x: ArrayLike, r: ArrayLike) -> Tensor:
         """The prediction of every draw of the weights, [S, B]."""

@@ -25,13 +25,15 @@ from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.process_state import exclusively
 from pyro_gcm._utils.validation import kind, one_of, positive_int
 from pyro_gcm._utils.writing import check_writable, usable, write_file
-from pyro_gcm.distributions.event_planes import coarse, on_grid
 from pyro_gcm.distributions.families import BUILT_IN, base_distribution
+from pyro_gcm.distributions.numerics import coarse, on_grid
 from pyro_gcm.models import GCM, MemberGCM
 from pyro_gcm.nets.members import MemberCosts
-from pyro_gcm.prediction.base_samples import BLOCK_ROWS, pairwise_mean
+from pyro_gcm.prediction.blocks import mean_of_draws
 from pyro_gcm.responses import Binary
 
+#: Rows that the program multiplies at a time.
+BLOCK_ROWS = 32
 #: Formats, and how their files end.
 FORMATS = {"torch": ".pt2", "onnx": ".onnx"}
 
@@ -188,8 +190,8 @@ class _Predictor(nn.Module):
             mapped = on_grid(self.revenue_map(coarse(self.r_standardizer(r[place]))))
             cost, read, weights = self.draws(self.x_standardizer(x[place]))
             logits = None if self.infinite_net is None else self.infinite_net(read)
-        hit = _probability(cost, self.of_draws(mapped), logits).movedim(1, 0)
-        mean = pairwise_mean(hit, None if weights is None else weights.movedim(1, 0))
+        hit = _probability(cost, self.of_draws(mapped), logits)
+        mean = mean_of_draws(hit, weights)
         row = torch.arange(rows, device=x.device)
         return mean[row // BLOCK_ROWS, row % BLOCK_ROWS]
 
@@ -225,9 +227,10 @@ class _OfMembers(_Predictor):
         super().__init__(model)
         encoder = model.encoder
         self.features, self.members = encoder.features, encoder.members
-        numeric, index = self.features.choice()
+        numeric, index, parts = self.features.choice()
         self.register_buffer("numeric", numeric)
         self.register_buffer("index", index)
+        self.parts = nn.ParameterList(_copied(part) for part in parts)
         later: list[Any] = list(encoder.layers)
         active, first = self.features.active, encoder.first
         weight = first.s[:, :, None] * first.weight[:, active]
@@ -239,7 +242,7 @@ class _OfMembers(_Predictor):
         self.biases = nn.ParameterList(_copied(layer.bias) for layer in layers)
 
     def draws(self, covariates: Tensor) -> tuple[Any, Tensor, Tensor | None]:
-        features = self.features.chosen(covariates, self.numeric, self.index)
+        features = self.features.chosen(covariates, self.numeric, self.index, list(self.parts))
         outputs, encoded = [], []
         for k in range(self.members):
             a = features

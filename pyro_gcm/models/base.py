@@ -15,13 +15,13 @@ from pyro_gcm._utils.moments import KnownMoments
 from pyro_gcm._utils.validation import columns_of_units, one_of, positive_int
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
-from pyro_gcm.distributions.base import checks
 from pyro_gcm.distributions.event_sides import sides
 from pyro_gcm.inference.programs import SharedSite
 from pyro_gcm.inference.reading import Objective, Plan
 from pyro_gcm.inference.training_pair import TrainingPair, training_pair
 from pyro_gcm.models import build, story
 from pyro_gcm.nets import Conditional, Standardizer
+from pyro_gcm.nets.products import with_even_rows
 from pyro_gcm.prediction.base_samples import BaseSamples
 from pyro_gcm.prediction.predicted import Dry, Latent
 from pyro_gcm.responses import Response
@@ -155,6 +155,11 @@ class OrderEventModel(nn.Module):
         """The guide for a plan; where it averages, a finite z is summed over, q(z) = p(z)."""
         return story.run_guide(self, plan, x, r, y)
 
+    @property
+    def members_are_equal(self) -> bool:
+        """Whether z chooses from members, each with the same probability whatever x is."""
+        return False
+
     # The factors of the story that the models share
 
     def z_dist(self, x: Tensor | None) -> Any:
@@ -198,7 +203,7 @@ class OrderEventModel(nn.Module):
         :param revenue: what they are compared with; `r`: the revenues in data units.
         """
         p_c, c = sides(cost)
-        event = OrderEvent(p_c, revenue, validate_args=checks())
+        event = OrderEvent(p_c, revenue, validate_args=False)
         p_y = self.response.distribution(event, covariates, r)
         return p_y if c is None else p_y.given_cost(c)
 
@@ -336,6 +341,7 @@ class OrderEventModel(nn.Module):
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, nn.Module):
             self.__dict__.pop("_kept", None)
+            with_even_rows(value)  # parts of the user, too
         super().__setattr__(name, value)
 
     def overrides(self, *names: str) -> tuple[str, ...]:

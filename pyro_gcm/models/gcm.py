@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pyro.distributions as dist
+import torch
 from torch import Tensor, nn
 
 from pyro_gcm._utils.moments import KnownMoments
@@ -16,8 +17,7 @@ from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import no_nan, positive_int
-from pyro_gcm.distributions.base import is_rounding
-from pyro_gcm.distributions.event_planes import coarse, on_grid
+from pyro_gcm.distributions.numerics import coarse
 from pyro_gcm.inference.reading import Objective, Plan, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.strict_predictions import StrictPredictions
@@ -258,9 +258,9 @@ class GCM(StrictPredictions):
     # Predictions
 
     def mapped(self, r: Tensor, covariates: Tensor | None = None) -> Tensor:
-        """h(r), of given draws, or of all members without them; predictions round it, so that
-        later rounding is small beside it.
-        """
-        if not is_rounding():
-            return self.revenue_map(self.r_standardizer(r))
-        return no_nan("revenue_map", on_grid(self.revenue_map(coarse(self.r_standardizer(r)))), r)
+        """h(r), of given draws, or of all members without them."""
+        standard = self.r_standardizer(r)
+        if torch.is_grad_enabled():
+            return self.revenue_map(standard)
+        # In predictions. Functions of a map in float64 err by more than a step of its inputs.
+        return no_nan("revenue_map", self.revenue_map(coarse(standard)), r)

@@ -25,7 +25,7 @@ from pyro_gcm.distributions import (
     is_independent_normal,
     linear_gaussian_posterior,
 )
-from pyro_gcm.distributions.event_planes import coarse, on_grid
+from pyro_gcm.distributions.numerics import coarse
 from pyro_gcm.inference.reading import Objective, OfReader, Plan, Reader, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.posteriors import Posteriors
@@ -33,7 +33,7 @@ from pyro_gcm.models.predictions import Count, prediction
 from pyro_gcm.nets import PositiveLinear, RevenueGuide, StandardNormal
 from pyro_gcm.nets.conditional import Conditional, joined, widths_of
 from pyro_gcm.nets.parts import check_guide, one_row
-from pyro_gcm.prediction.base_samples import in_blocks
+from pyro_gcm.prediction.blocks import in_blocks
 from pyro_gcm.prediction.predicted import Dry, Predicted
 from pyro_gcm.responses import Response
 
@@ -351,8 +351,8 @@ class IGCM(Posteriors):
         def block(x: Tensor, k: Tensor) -> Tensor:
             reader = Predicted(self, plan, noise, until="c")
             draws, e = reader.read(x, None), self.x_standardizer(x)
-            mapped = on_grid(self.kernel_map(coarse(k)))
-            p_y = self.response.distribution(OrderEvent(draws.left["c"], mapped), e, k)
+            event = OrderEvent(draws.left["c"], self.kernel_map(coarse(k)))
+            p_y = self.response.distribution(event, e, k)
             return draws.mean(self.response.predict(p_y))
 
         dtype = self.response.prediction_dtype(self.dtype)

@@ -17,8 +17,8 @@ from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, checked_data, matrix, one_of, shown
 from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.inference.views import unannounced
-from pyro_gcm.models.predictions import Count, Predictions, prediction, random_prediction
-from pyro_gcm.prediction.base_samples import BLOCK_ROWS, at_once
+from pyro_gcm.models.predictions import Count, Predictions, prediction
+from pyro_gcm.nets.products import block_rows
 from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows
 from pyro_gcm.prediction.posterior import log_joint, posterior_draws, with_shared
 from pyro_gcm.prediction.predicted import Predicted
@@ -77,7 +77,7 @@ class Posteriors(Predictions):
         In the units of what the costs are compared with.
         """
         noise, rows = self.noise(num_samples), matrix("x", x, self.x_dim, "x_dim", self.device)
-        lacking, plan = -len(rows) % at_once(BLOCK_ROWS, rows.device), self.prediction_plan
+        lacking, plan = -len(rows) % block_rows(rows.device), self.prediction_plan
         whole = torch.cat([rows, rows[-1:].expand(lacking, -1)])
         draws = Predicted(self, plan, noise, until="c").read(whole, None).of_rows(len(rows))
         again = Predicted(self, plan, known=draws.values, until="c").read(rows, None)
@@ -100,7 +100,7 @@ class Posteriors(Predictions):
 
         return self.by_blocks(size, num_samples, self.rows(x, r))
 
-    @random_prediction
+    @prediction
     def posterior(
         self,
         x: ArrayLike,
@@ -157,7 +157,7 @@ class Posteriors(Predictions):
             return with_shared(self, units, rows, **options)
         return posterior_draws(Target(self, units), rows, **options)
 
-    @random_prediction
+    @prediction
     def responsibilities(self, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
         """p(z | x, r, y) of every value of a finite z, [B, D]: which member explains a row.
 
@@ -195,7 +195,7 @@ class Posteriors(Predictions):
             )
         return draws.only(*names, "c")
 
-    @random_prediction
+    @prediction
     def log_likelihood(
         self,
         x: ArrayLike,

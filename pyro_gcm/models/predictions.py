@@ -4,40 +4,38 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.tensors import ArrayLike, elementwise
+from pyro_gcm._utils.tensors import ArrayLike
 from pyro_gcm._utils.validation import (
     check_names,
     checked_data,
     full_precision,
+    kind,
     matrix,
     positive,
     positive_int,
 )
-from pyro_gcm.distributions.base import rounding
-from pyro_gcm.models import surfaces
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.story import given_or
-from pyro_gcm.prediction.base_samples import BatchInvariantProducts, in_blocks
+from pyro_gcm.prediction.blocks import blocks
 from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows
 from pyro_gcm.prediction.predicted import FixedNoise, Latent, Predicted
 from pyro_gcm.prediction.predictive import Predicts
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+#: What `surface` makes of a block of predictions [b, R]: a tensor [b, ...].
+Reduce = Callable[[Tensor], Tensor]
 #: A number of draws of z, by default that of the model.
 Count = int | None
 
 
-def prediction(
-    method: Method, products: Callable[[], AbstractContextManager[Any]] = BatchInvariantProducts
-) -> Method:
-    """A public method without gradients, in evaluation mode, with batch-invariant products.
+def prediction(method: Method) -> Method:
+    """A public method without gradients, in evaluation mode, on one thread.
 
     Its first argument may be on any device; tensors come back on that device, and arrays of other
     kinds count as being on the CPU. A distribution stays where the model is.
@@ -57,19 +55,28 @@ def prediction(
             for name, value in zip("xrrr", given, strict=False):
                 check_names(name, value, known.get(name))
         home = x.device if isinstance(x, Tensor) else torch.device("cpu")
-        with evaluating(self), torch.no_grad(), rounding(), products():
+        with evaluating(self), torch.no_grad():
             result = method(self, x, *args, **kwargs)
-        moves = Tensor | PosteriorDraws | surfaces.SurfaceDraws
-        if home != self.device and isinstance(result, moves):
+        if home != self.device and isinstance(result, Tensor | PosteriorDraws | SurfaceDraws):
             return result.to(home)
         return result
 
     return cast(Method, predict)
 
 
-def random_prediction(method: Method) -> Method:
-    """The same for a method of random draws, in which a row may round as its batch does."""
-    return prediction(method, nullcontext)
+class SurfaceDraws(NamedTuple):
+    """Predictions given each of N draws: values [N, B, R] and weights [N, B, R] that sum to 1.
+
+    `weights` is None where they are equal.
+    """
+
+    values: Tensor
+    weights: Tensor | None
+
+    def to(self, device: torch.device) -> SurfaceDraws:
+        """The same on another device."""
+        weights = None if self.weights is None else self.weights.to(device)
+        return SurfaceDraws(self.values.to(device), weights)
 
 
 class Predictions(OrderEventModel):
@@ -84,10 +91,7 @@ class Predictions(OrderEventModel):
         :param num_samples: draws of z, the model's own number by default.
         :returns: [B].
         """
-        blocks, found = self._by_rows(x, r, num_samples)
-        for place, values, draws in blocks:
-            found[place] = draws.mean(values)
-        return found
+        return self._predicted(self.rows(x, r), self.noise(num_samples))
 
     def differentiable(self, x: ArrayLike, r: ArrayLike, *, num_samples: Count = None) -> Tensor:
         """`predict` with gradients with respect to x, r and the parameters: for marginal effects.
@@ -127,8 +131,7 @@ class Predictions(OrderEventModel):
             weights that `surface_draws` returns where they are not equal: after joint training, and
             with a prior "categorical" or "mixture".
         """
-        blocks, like = self._by_rows(x, r, num_samples)
-        return torch.cat([values.to(like.dtype) for _, values, _ in blocks], 1)
+        return self._draws(self.rows(x, r), self.noise(num_samples))[0]
 
     @prediction
     def surface(
@@ -137,7 +140,7 @@ class Predictions(OrderEventModel):
         revenues: ArrayLike,
         *,
         num_samples: Count = None,
-        reduce: surfaces.Reduce | None = None,
+        reduce: Reduce | None = None,
         memory: float = 256.0,
     ) -> Tensor:
         """Predictions for every row of x at every row of revenues.
@@ -160,19 +163,31 @@ class Predictions(OrderEventModel):
         """
         x, revenues = self.grid(x, revenues)
         memory = 1e6 * positive("memory", memory)
-        blocks = self.surface_blocks(x, revenues, self.noise(num_samples), memory)
-        return surfaces.stacked(blocks, len(x), reduce)
+        parts = []
+        for block in self.surface_blocks(x, revenues, self.noise(num_samples), memory):
+            part = block if reduce is None else reduce(block)
+            if not isinstance(part, Tensor) or part.shape[:1] != block.shape[:1]:
+                got = f"shape {tuple(part.shape)}" if isinstance(part, Tensor) else kind(part)
+                raise ValueError(
+                    f"reduce must return a tensor with {len(block)} rows, one for each of x, got "
+                    f"{got}"
+                )
+            parts.append(part)
+        return torch.cat(parts)
 
     def surface_blocks(
         self, x: Tensor, revenues: Tensor, noise: FixedNoise, memory: float
     ) -> Iterator[Tensor]:
         """Blocks [b, R] of `surface` after the checks: every pair is a row, as in `predict`."""
-        return surfaces.pair_surface(self, x, revenues, noise, memory)
+        count, pair_bytes = len(revenues), 8 * (x.shape[1] + revenues.shape[1] + 4)
+        for part in x.split(max(1, int(memory / (4 * pair_bytes * count)))):
+            pairs = part.repeat_interleave(count, 0), revenues.repeat(len(part), 1)
+            yield self._predicted(Rows(*pairs), noise).reshape(len(part), count)
 
     @prediction
     def surface_draws(
         self, x: ArrayLike, revenues: ArrayLike, *, num_samples: Count = None
-    ) -> surfaces.SurfaceDraws:
+    ) -> SurfaceDraws:
         """The predictions behind `surface` before they are averaged over the draws of z.
 
         They show how the response differs between latent values: z, and k of `IGCM` where drawn.
@@ -181,7 +196,12 @@ class Predictions(OrderEventModel):
         :param revenues: [R, r_dim].
         """
         x, revenues = self.grid(x, revenues)
-        return surfaces.surface_draws(self, x, revenues, self.noise(num_samples))
+        pairs = x.repeat_interleave(len(revenues), 0), revenues.repeat(len(x), 1)
+        values, weights = self._draws(Rows(*pairs), self.noise(num_samples))
+        shape = len(values), len(x), len(revenues)
+        return SurfaceDraws(
+            values.reshape(shape), None if weights is None else weights.reshape(shape)
+        )
 
     @prediction
     def log_prob(
@@ -243,13 +263,28 @@ class Predictions(OrderEventModel):
 
     # What the methods above have in common
 
-    def _by_rows(self, x: ArrayLike, r: ArrayLike, num_samples: Count) -> tuple[Any, Tensor]:
-        """Blocks of `row_predictions`, and an empty tensor for the predictions of all rows."""
-        with elementwise():
-            rows, noise = self.rows(x, r), self.noise(num_samples)
+    def _predicted(self, rows: Rows, noise: FixedNoise) -> Tensor:
+        """`predict` of checked rows."""
+
+        def mean(draws: Draws, _: Rows) -> Tensor:
+            return draws.mean(self.response.predict(draws.p_y))
+
         dtype = self.response.prediction_dtype(self.dtype)
-        empty = torch.empty(len(rows.x), dtype=dtype, device=self.device)
-        return surfaces.row_predictions(self, rows.x, rows.r, noise), empty
+        return self.each_block(mean, rows, noise, apart=True).to(dtype)
+
+    def _draws(self, rows: Rows, noise: FixedNoise) -> tuple[Tensor, Tensor | None]:
+        """Predictions [N, B] given each draw, and the weights of the draws where they differ."""
+        weights: list[Tensor] = []
+
+        def values(draws: Draws, some: Rows) -> Tensor:
+            if draws.log_weights is not None:
+                weights.append(draws.log_weights.exp().expand(-1, len(some.x)))
+            found: Tensor = self.response.predict(draws.p_y)
+            return found.expand(draws.num_draws, len(some.x)).T
+
+        found = self.each_block(values, rows, noise, apart=True)
+        whole = torch.cat(weights, 1)[:, : len(rows.x)].to(self.dtype) if weights else None
+        return found.to(self.response.prediction_dtype(self.dtype)).T, whole
 
     def grid(self, x: ArrayLike, revenues: ArrayLike) -> tuple[Tensor, Tensor]:
         """Checked x and revenues of a surface."""
@@ -284,12 +319,28 @@ class Predictions(OrderEventModel):
 
         :param dtype: of the result; that of the model by default.
         """
-        noise = self.noise(num_samples)
+        return self.each_block(function, rows, self.noise(num_samples)).to(dtype or self.dtype)
 
-        def block(*columns: Tensor) -> Tensor:
+    def each_block(
+        self,
+        function: Callable[[Draws, Rows], Tensor],
+        rows: Rows,
+        noise: FixedNoise,
+        *,
+        apart: bool = False,
+    ) -> Tensor:
+        """`function` of draws and rows of each block, without the padding.
+
+        Networks see whole blocks, because a product of another shape rounds differently.
+
+        :param apart: whether what follows them is elementwise, and the padding then left out.
+        """
+        found = []
+        for count, columns in blocks(*filter(torch.is_tensor, rows), draws=noise.count):
             some = Rows(*columns)
-            reader = Predicted(self, self.prediction_plan, noise)
-            return function(reader.read(some.x, some.r), some)
-
-        found = in_blocks(block, *filter(torch.is_tensor, rows), draws=noise.count)
-        return found.to(dtype or self.dtype)
+            draws = Predicted(self, self.prediction_plan, noise).read(some.x, some.r)
+            if apart:
+                draws, kept = draws.first_rows(count, len(some.x))
+                some = Rows(*(column[:kept] for column in columns))
+            found.append(function(draws, some)[:count])
+        return torch.cat(found)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import torch
@@ -10,16 +12,17 @@ from torch import Tensor
 
 from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.options import number, share
-from pyro_gcm._utils.tensors import elementwise
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix, positive_int, same_rows
-from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.event_planes import ALL, CostCoordinates, EventPlanes, Factor, planes
+from pyro_gcm.distributions.event_forms import some
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.models.predictions import Count, prediction
-from pyro_gcm.models.surfaces import strict_surface
-from pyro_gcm.prediction.base_samples import in_blocks
+from pyro_gcm.prediction.blocks import PASS, blocks, in_blocks, whole_vectors
 from pyro_gcm.prediction.predicted import FixedNoise, Predicted
 
+#: Rows of x that are evaluated at all revenues at a time, at most.
+_ROWS = 64
+#: Numbers of all coordinates that are computed together: few enough for a processor's cache.
+_PLANES = 1 << 16
 Model = TypeVar("Model", bound="StrictPredictions")
 
 
@@ -31,8 +34,32 @@ class StrictPredictions(Posteriors):
     ) -> Iterator[Tensor]:
         """Blocks [b, R] of `surface` after the checks; x is encoded once for all revenues."""
         if not self.tells_the_figure:
-            return super().surface_blocks(x, revenues, noise, memory)
-        return strict_surface(self, x, revenues, noise, memory)
+            yield from super().surface_blocks(x, revenues, noise, memory)
+            return
+        dims, coordinates = len(self.cost_shape), math.prod(self.map_shape(self.cost_shape))
+        size = max(1, int(memory / (256 * coordinates)))
+
+        @lru_cache(maxsize=1)
+        def mapped(start: int) -> Tensor:  # [R, members or 1, 1, (G,) K]
+            part = in_blocks(self.mapped, revenues[start : start + size], draws=16)
+            return part.reshape(len(part), -1, 1, *part.shape[-dims:])
+
+        dtype = self.response.prediction_dtype(self.dtype)
+        few = max(1, int(memory / (4 * dtype.itemsize * len(revenues))))
+        for count, (rows,) in blocks(x, draws=max(noise.count, PASS // _ROWS)):
+            any_revenues = revenues[:1].expand(len(rows), -1)
+            draws = Predicted(self, self.prediction_plan, noise).read(rows, any_revenues)
+            step = whole_vectors(min(few, count), draws.num_draws) if draws.has_rows else len(rows)
+            for first in range(0, count, step):
+                p_y = draws.outcomes(slice(first, first + step))
+                numbers = p_y.event.batch_shape.numel() * math.prod(self.cost_shape)
+                at_once = max(1, _PLANES // numbers)
+                found = []
+                for start in range(0, len(revenues), size):
+                    for part in mapped(start).split(at_once):
+                        values = self.response.predict(p_y.with_revenue(part))
+                        found.append(draws.mean(values, first).to(dtype))
+                yield from torch.cat(found).T[: count - first].split(few)
 
     def response_model(self: Model, name: str) -> Model:
         """This model with one of `responses.Several` responses, for its predictions.
@@ -115,83 +142,38 @@ class StrictPredictions(Posteriors):
         """The smallest value of a revenue at which predictions reach a level, [B].
 
         :param unit: where the search starts, and its step.
-        :param rows: x and r, and whose predictions have to reach it, see `MovingRevenues`.
+        :param rows: x, r, and which prediction has to reach it: 0 for the mean, 1 + k for that
+            given draw k, [B]; the mean by default.
         """
-        column = torch.tensor([revenue], device=self.device)
-        # As the prediction at the result will be.
-        rounded = self.response.prediction_dtype(self.dtype)
+        rounded = self.response.prediction_dtype(self.dtype)  # as the prediction at the result
 
-        def block(x: Tensor, r: Tensor, of: Tensor | None = None) -> Tensor:
-            # Costs do not depend on r, nor do weights of the draws.
-            predictions = MovingRevenues(self, noise, x, r)
+        def search(count: int, x: Tensor, r: Tensor, of: Tensor | None = None) -> Tensor:
+            draws, kept = Predicted(self, self.prediction_plan, noise).read(x, r), len(x)
+            if self.tells_the_figure:
+                draws, kept = draws.first_rows(count, len(x))
 
             def prediction(value: Tensor) -> Tensor:
-                moved = r.index_copy(1, column, value[:, None])
-                return predictions(moved, of).to(rounded).double()
+                moved = r.clone()
+                moved[:kept, revenue] = value
+                if self.tells_the_figure:
+                    # A member's map is chosen by e.
+                    mapped = self.mapped(moved, draws.values.get("e", x))
+                    own = some(mapped, slice(kept), len(self.cost_shape))
+                    p_y = draws.p_y.with_revenue(own)
+                else:
+                    again = Predicted(self, self.prediction_plan, known=draws.values)
+                    p_y = again.read(x, moved).p_y
+                values = self.response.predict(p_y)
+                mean = draws.mean(values)
+                if of is not None:
+                    mean = torch.cat([mean[None], values]).gather(0, of[None, :kept])[0]
+                return mean.to(rounded).double()
 
-            start, step = (each.expand(len(x)) for each in unit)
-            return smallest_reaching(prediction, level, start, step, dtype)
+            start, step = (each.expand(kept) for each in unit)
+            return smallest_reaching(prediction, level, start, step, dtype)[:count]
 
-        return in_blocks(block, *rows, draws=noise.count)
-
-
-class MovingRevenues:
-    """Predictions of a block at one set of revenues after another.
-
-    A coordinate whose revenues stay as they were is not computed again. A story other than the
-    library's is read anew, with the same draws.
-
-    :param x, r: rows [b, x_dim] and [b, r_dim] of the block.
-    """
-
-    def __init__(self, model: StrictPredictions, noise: FixedNoise, x: Tensor, r: Tensor) -> None:
-        self.model, self.x = model, x
-        self.draws = Predicted(model, model.prediction_plan, noise).read(x, r)
-        self.p_y = self.draws.p_y
-        self._read = None
-        if model.tells_the_figure and self.p_y_event.is_separable:
-            self._read = model.response.reader(self.p_y, ALL)
-        self._cost: CostCoordinates | None = None
-        self._known: dict[int, tuple[Tensor, Factor]] = {}
-
-    @property
-    def p_y_event(self) -> Any:
-        """The order event of the outcome."""
-        return getattr(self.p_y, "event", self.p_y)
-
-    def __call__(self, r: Tensor, of: Tensor | None = None) -> Tensor:
-        """Predictions [b] at revenues r [b, r_dim].
-
-        :param of: 0 for a row whose prediction is wanted, or 1 + k for that of member k, [b].
-        """
-        values = self._values(r)
-        mean = self.draws.mean(values)
-        return mean if of is None else torch.cat([mean[None], values]).gather(0, of[None])[0]
-
-    def _values(self, r: Tensor) -> Tensor:
-        """Predictions given each draw, [N, b]."""
-        model, draws = self.model, self.draws
-        if self._read is None:
-            p_y = Predicted(model, model.prediction_plan, known=draws.values).read(self.x, r).p_y
-            return model.response.values(p_y, ALL)
-        # A member's map is chosen by e.
-        revenues = model.mapped(r, draws.values.get("e", self.x))
-        event = OrderEvent(self.p_y_event.cost, revenues)
-        cost = self._cost = self._cost or CostCoordinates(event)
-
-        def factors(logarithms: bool) -> Iterator[Factor]:
-            for k, value in enumerate(planes(revenues, cost.event_shape)):
-                yield self._factor(cost, k, value, logarithms)
-
-        with elementwise():
-            return self._read(EventPlanes(cost, factors, event.log_probs64))
-
-    def _factor(self, cost: CostCoordinates, k: int, value: Tensor, logarithm: bool) -> Factor:
-        """A copy of the factor, which may be overwritten."""
-        if k not in self._known or not torch.equal(value, self._known[k][0]):
-            self._known[k] = value, cost.factor(k, value, logarithm)
-        below, log_below = self._known[k][1]
-        return Factor(below.clone(), None if log_below is None else log_below.clone())
+        parts = blocks(*rows, draws=noise.count)
+        return torch.cat([search(count, *columns) for count, columns in parts])
 
 
 def checked_search(

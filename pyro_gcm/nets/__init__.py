@@ -21,6 +21,7 @@ from pyro_gcm.nets.latent import (
 )
 from pyro_gcm.nets.members import MemberEncoder
 from pyro_gcm.nets.piecewise_linear import AxisMap, PiecewiseLinear
+from pyro_gcm.nets.products import Linear
 from pyro_gcm.nets.revenue_maps import Bijection, PositiveLinear, Probit, Sigmoid
 from pyro_gcm.nets.tabular_features import TabularFeatures
 
@@ -37,6 +38,7 @@ __all__ = [
     "DiagNormalMixture",
     "FlowDistribution",
     "Identity",
+    "Linear",
     "MemberEncoder",
     "PiecewiseLinear",
     "PositiveLinear",

@@ -14,6 +14,7 @@ from torch.distributions import constraints, transform_to
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import kind, positive_int
+from pyro_gcm.nets.products import Linear
 
 #: Width of two hidden layers, or the widths of any number of layers.
 Hidden = int | Sequence[int]
@@ -29,8 +30,8 @@ def mlp(in_dim: int, out_dim: int, hidden: Hidden) -> nn.Sequential:
     widths = [positive_int("in_dim", in_dim, minimum=0), *widths_of(hidden)]
     layers: list[nn.Module] = []
     for a, b in itertools.pairwise(widths):
-        layers += [nn.Linear(a, b), nn.Tanh()]
-    return nn.Sequential(*layers, nn.Linear(widths[-1], out_dim))
+        layers += [Linear(a, b), nn.Tanh()]
+    return nn.Sequential(*layers, Linear(widths[-1], out_dim))
 
 
 def widths_of(hidden: Hidden) -> list[int]:

@@ -152,7 +152,8 @@ class ConditionalFlow(nn.Module):
     def __init__(self, in_dim: int, dim: int, hidden: Hidden = 16, transforms: int = 2) -> None:
         super().__init__()
         dim = positive_int("dim", dim)
-        self.flow = _zuko().flows.NSF(
+        layers = _flow_layers()
+        flow = layers.zuko.flows.NSF(
             features=dim,
             context=positive_int("in_dim", in_dim, minimum=0),
             passes=min(2, dim),
@@ -160,16 +161,17 @@ class ConditionalFlow(nn.Module):
             hidden_features=tuple(widths_of(hidden)),
             activation=nn.Tanh,
         )
+        self.flow: Any = layers.with_even_rows(flow)
 
     def forward(self, context: Tensor) -> FlowDistribution:
         """The distribution, with batch shape `context.shape[:-1]` and event shape [D]."""
         return FlowDistribution(self.flow(context))
 
 
-def _zuko() -> Any:
+def _flow_layers() -> Any:
     """Import zuko and undo a side effect: it disables the checks of all torch distributions."""
     checks = torch.distributions.Distribution._validate_args
-    module = importlib.import_module("zuko")
+    module = importlib.import_module("pyro_gcm.nets.flow_layers")
     torch.distributions.Distribution.set_default_validate_args(checks)
     return module
 

@@ -16,14 +16,14 @@ from typing import Any
 import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.nn.functional import pad
 
 from pyro_gcm._utils.options import number
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
-from pyro_gcm._utils.tensors import without_products
 from pyro_gcm._utils.validation import kind, one_of, positive_int
 from pyro_gcm.nets.conditional import widths_of
+from pyro_gcm.nets.products import block_rows, kept, linear, missing_columns
 from pyro_gcm.nets.tabular_features import TabularFeatures
 
 SCALINGS = ("input", "output")
@@ -43,7 +43,6 @@ class ConstantCategorical(nn.Module):
         else:
             self.register_buffer("logits", logits)
 
-    @without_products
     def forward(self, context: Tensor) -> Any:
         """The distribution, with batch shape `context.shape[:-1]` and event shape [K]."""
         return dist.OneHotCategorical(logits=self.logits).expand(context.shape[:-1])
@@ -166,13 +165,12 @@ class MemberCosts(nn.Module):
         z, own = covariates[..., : self.members], covariates[..., self.members :]
         return self.of_outputs(_by_member(self.layer, z, own))
 
-    @without_products
     def of_outputs(self, outputs: Tensor) -> Any:
         """The costs from the outputs [..., B, 2 (G) K] of the layer of a member."""
         loc, raw = outputs.chunk(2, -1)
         scale = 1.0 / (nn.functional.softplus(raw + self._SHIFT) + self._LEAST)
         shape = (*outputs.shape[:-1], *self.event_shape)
-        costs = self.family(loc.reshape(shape), scale.reshape(shape))
+        costs = self.family(loc.reshape(shape), scale.reshape(shape), validate_args=False)
         return costs.to_event(len(self.event_shape))
 
 
@@ -195,7 +193,6 @@ class ByteDropout(nn.Dropout):
         return input * kept.mul_(256 / (256 - dropped))
 
 
-@without_products
 def _columns(values: Tensor, index: Tensor) -> Tensor:
     return values if len(index) == values.shape[1] else values.index_select(1, index)
 
@@ -204,18 +201,46 @@ def _signs(*shape: int) -> Tensor:
     return torch.randint(0, 2, shape) * 2.0 - 1.0
 
 
-def _product(a: Tensor, weight: Tensor, r: Tensor, s: Tensor, bias: Tensor) -> Tensor:
-    """W (R_k a_k) S_k + b_k; the scales multiply the weights, which are fewer than the rows."""
-    return torch.baddbmm(bias[:, None], a, _scaled(weight, r, s))
+class _OfMembers(nn.Module):
+    """Base of layers whose matrices [K, in_dim, width] and biases follow from several weights.
+
+    Predictions put them together once, and anew when a weight has changed.
+    """
+
+    def matrices(self, *weights: Tensor) -> Tensor:
+        """Return the matrices that the weights make."""
+        raise NotImplementedError
+
+    def product(self, a: Tensor, *weights: Tensor) -> Tensor:
+        """b_k + a_k W_k for rows [K, B, in_dim] and (biases, *weights), as in `nets.products`."""
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():
+            bias, *others = weights
+            return torch.baddbmm(bias[:, None], a, self.matrices(*others))
+        bias, matrices, width = kept(self, self._padded, *weights)
+        missing = matrices.shape[1] - a.shape[-1]
+        if missing:
+            distinct = a[:1] if a.stride(0) == 0 else a  # members may read the same rows
+            a = pad(distinct, (0, missing)).expand(len(a), -1, -1)
+        block = block_rows(a.device)
+        if a.shape[1] <= block or a.shape[1] % block:
+            return torch.baddbmm(bias, a, matrices)[..., :width]
+        parts = [torch.baddbmm(bias, part, matrices) for part in a.split(block, 1)]
+        return torch.cat(parts, 1)[..., :width]
+
+    def _padded(self, bias: Tensor, *weights: Tensor) -> tuple[Tensor, Tensor, int]:
+        """Biases and matrices in whole steps of 64 bytes, and their width without the padding."""
+        matrices = self.matrices(*weights)
+        missing, unused = missing_columns(matrices.mT), missing_columns(matrices)
+        padded = pad(matrices.mT, (0, missing, 0, unused)).contiguous().mT
+        return pad(bias[:, None], (0, unused)), padded, bias.shape[1]
 
 
-@without_products
 def _scaled(weight: Tensor, r: Tensor, s: Tensor) -> Tensor:
-    own = s[:, :, None] * weight * r[:, None]  # [K, width, in_dim]
-    return own.transpose(1, 2)
+    """W_k = R_k W S_k; the scales multiply the weights, which are fewer than the rows."""
+    return (s[:, :, None] * weight * r[:, None]).mT
 
 
-class FirstLayer(nn.Module):
+class FirstLayer(_OfMembers):
     """W (R_k x) S_k + b_k, from features that all members share to [K, B, width].
 
     :param capacity: number of features there is room for; `forward` gets some of them.
@@ -240,16 +265,19 @@ class FirstLayer(nn.Module):
 
     def forward(self, features: Tensor, active: Tensor) -> Tensor:
         """[B, A] -> [K, B, width], for the features with indices `active` [A]."""
-        weight = _columns(self.weight, active)
         if self.r is None:
-            shared = linear(features, weight).unsqueeze(0)
+            shared = linear(features, _columns(self.weight, active)).unsqueeze(0)
             return torch.addcmul(self.bias[:, None], shared, self.s[:, None])
-        r = _columns(self.r, active)
-        shared = features.expand(len(r), *features.shape)
-        return _product(shared, weight, r, self.s, self.bias)
+        shared = features.expand(len(self.r), *features.shape)
+        return self.product(shared, self.bias, self.weight, self.r, self.s, active)
+
+    def matrices(self, *weights: Tensor) -> Tensor:
+        """Of the features that there are."""
+        weight, r, s, active = weights
+        return _scaled(_columns(weight, active), _columns(r, active), s)
 
 
-class NextLayer(nn.Module):
+class NextLayer(_OfMembers):
     """W (R_k a) S_k + b_k, [K, B, in_dim] -> [K, B, width]."""
 
     def __init__(self, in_dim: int, width: int, members: int) -> None:
@@ -261,10 +289,14 @@ class NextLayer(nn.Module):
 
     def forward(self, a: Tensor) -> Tensor:
         """[K, B, in_dim] -> [K, B, width]."""
-        return _product(a, self.weight, self.r, self.s, self.bias)
+        return self.product(a, self.bias, self.weight, self.r, self.s)
+
+    def matrices(self, *weights: Tensor) -> Tensor:
+        """Those of `_scaled`."""
+        return _scaled(*weights)
 
 
-class OwnLayer(nn.Module):
+class OwnLayer(_OfMembers):
     """W_k a + b_k: weights of their own for every member, [K, B, in_dim] -> [K, B, width]."""
 
     def __init__(self, in_dim: int, width: int, members: int) -> None:
@@ -274,10 +306,13 @@ class OwnLayer(nn.Module):
 
     def forward(self, a: Tensor) -> Tensor:
         """[K, B, in_dim] -> [K, B, width]."""
-        return torch.baddbmm(self.bias[:, None], a, self.weight)
+        return self.product(a, self.bias, self.weight)
+
+    def matrices(self, *weights: Tensor) -> Tensor:
+        """The weight itself."""
+        return weights[0]
 
 
-@without_products
 def _is_every_member(z: Tensor, members: int) -> bool:
     """Whether one-hot z [..., B or 1, K] is every member in turn, along its first dimension."""
     if z.dim() < 3 or len(z) != members or z.shape[1:-1].numel() != z.shape[-2]:
@@ -285,7 +320,6 @@ def _is_every_member(z: Tensor, members: int) -> bool:
     return bool((z.diagonal(dim1=0, dim2=-1) == 1.0).all())
 
 
-@without_products
 def gather_values(values: Tensor, z: Tensor) -> Tensor:
     """The values of member z of every row, [..., B, *], from those of all members [K, B, *].
 
@@ -299,7 +333,6 @@ def gather_values(values: Tensor, z: Tensor) -> Tensor:
     return values[index, torch.arange(rows, device=z.device)]
 
 
-@without_products
 def gather_parameters(parameters: Tensor, z: Tensor) -> Tensor:
     """Parameters of member z of every row, [..., B or 1, *], from those of all members [K, *].
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -11,10 +11,9 @@ from torch import Tensor, nn
 from pyro_gcm._utils.options import number
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
-from pyro_gcm._utils.tensors import without_products
 from pyro_gcm._utils.validation import positive, positive_int
-from pyro_gcm.distributions.event_curve import AxisInPlanes
-from pyro_gcm.distributions.event_planes import planes
+from pyro_gcm.distributions.numerics import on_grid
+from pyro_gcm.distributions.rising import aligned, planes
 from pyro_gcm.nets.revenue_maps import PositiveLinear
 
 #: Scale of `squash`: within it a standardised revenue hardly changes.
@@ -92,14 +91,14 @@ class PiecewiseLinear(nn.Module):
         spline = self.units(self._ramps(r))
         return self.linear(spline if self.flat else torch.cat([self._line(r), spline], dim=-1))
 
-    @without_products
     def _line(self, r: Tensor) -> Tensor:
         if not self.squash:
             return r
-        # In float64, since rounding in the type of r could make neighbours fall.
+        # Each step rises with the one before, which a quotient of two that rise need not.
         wide = r.double().clamp(-_FAR, _FAR)
-        squashed: Tensor = wide / (1.0 + wide.abs() / _LONG)
-        return squashed.to(r.dtype)
+        below = wide < 0.0
+        size = _LONG - _LONG / (1.0 + torch.where(below, -wide, wide) / _LONG)
+        return torch.where(below, -size, size).to(r.dtype)
 
 
 @recorded("nets.LearnsLast")
@@ -162,7 +161,6 @@ def slopes_between(knots: Tensor) -> Tensor:
     return torch.where(width > 0.0, 1.0 / width, 0.0)
 
 
-@without_products
 def ramps(values: Tensor, knots: Tensor, slopes: Tensor) -> Tensor:
     """Ramps from 0 to 1 between neighbouring knots of each column, [..., m] -> [..., m, J].
 
@@ -244,12 +242,12 @@ class AxisMap(nn.Module):
 
     def gates(self, position: Tensor) -> list[Tensor]:
         """Return the functions that a and v weigh, at positions [...]: 1 + J tensors, float64."""
-        at = position.double()
+        at = on_grid(position)
         bends = zip(self.knots.double(), self.widths.double(), strict=True)
         return [at, *(torch.sigmoid((at - knot) / width) for knot, width in bends)]
 
 
-class AxisOfDraws(AxisInPlanes):
+class AxisOfDraws:
     """An `AxisMap` with the weights of given draws.
 
     :param weights: [..., *event, 1 + J], see `AxisMap.along`.
@@ -262,16 +260,16 @@ class AxisOfDraws(AxisInPlanes):
         """The map and its slope."""
         return self.axis.along(self.weights, position, self.event_dim)
 
-    def planes(self, position: Tensor) -> Iterator[Tensor]:
-        """The map alone; the gates, which all coordinates share, are computed once."""
-        gates = self.axis.gates(position)
-        for own in planes(self.weights, self.weights.shape[-self.event_dim - 1 :]).split(
-            len(gates)
-        ):
-            shift = own[0] * gates[0]
-            for weight, gate in zip(own[1:], gates[1:], strict=True):
-                shift.add_(weight * gate)
-            yield shift
+    def planes(self, position: Tensor) -> Tensor:
+        """The map alone, coordinates first, [(G) K, ...]; all of them share the gates."""
+        first, *gates = self.axis.gates(position)
+        own = planes(self.weights, self.weights.shape[-self.event_dim - 1 :])
+        own = aligned(own, position[None])[0].unflatten(0, (-1, 1 + len(gates)))
+        slope, *weights = own.unbind(1)
+        shift = slope * first
+        for weight, gate in zip(weights, gates, strict=True):
+            shift = shift + weight * gate
+        return shift
 
 
 def _widths(knots: Tensor) -> Tensor:

@@ -10,6 +10,8 @@ from torch.distributions.transforms import Transform
 
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import positive_int
+from pyro_gcm.distributions.numerics import coarse, on_grid
+from pyro_gcm.nets.products import kept, linear
 
 
 @recorded("nets.PositiveLinear")
@@ -44,39 +46,43 @@ class PositiveLinear(nn.Module):
 
     def forward(self, r: Tensor) -> Tensor:
         """[..., m] -> [..., (G,) K]."""
-        mapped = nn.functional.linear(r, self.weight.flatten(0, -2))
+        mapped = linear(r, kept(self, lambda _: self.weight.flatten(0, -2), self.raw_weight))
         return mapped.reshape(*r.shape[:-1], *self.event_shape)
 
 
 @recorded("nets.Probit")
 class Probit(nn.Module):
-    """h(r) = Phi^-1(r) for revenues such as quantile levels; 0 and 1 map to -inf and inf."""
+    """h(r) = Phi^-1(r) for revenues such as quantile levels; 0 and 1 map to -inf and inf.
+
+    Levels, and those above 1/2 by their distances from 1, are rounded relatively (`coarse`).
+    """
 
     def forward(self, r: Tensor) -> Tensor:
         """[..., m] -> [..., m]."""
-        return torch.special.ndtri(r.double()).to(r.dtype)
+        level, lower = r.double(), r < 0.5
+        x = torch.special.ndtri(coarse(torch.where(lower, level, 1.0 - level)))
+        return torch.where(lower, x, -x).to(r.dtype)
 
 
 @recorded("nets.Sigmoid")
 class Sigmoid(nn.Module):
     """h(r) = 1 / (1 + exp(-r)), the bounded map of the paper, appendix C.
 
-    A cost above 1 exceeds h(r) for every revenue, so the probability need not tend to 1. float32
-    inputs are computed in float64, because torch's float32 results for single values differ in
-    their last bits from those for vectors, so that h could decrease between two calls.
+    A cost above 1 exceeds h(r) for every revenue, so the probability need not tend to 1. It is
+    computed in float64 on a grid of inputs (`on_grid`), between which rounding cannot make it fall.
     """
 
     def forward(self, r: Tensor) -> Tensor:
         """[..., m] -> [..., m], in (0, 1)."""
-        return torch.sigmoid(r.double()).to(r.dtype)
+        return torch.sigmoid(on_grid(r)).to(r.dtype)
 
 
 @recorded("nets.Bijection")
 class Bijection(nn.Module):
     """An increasing bijection of one variable, given as a torch transform, for every revenue.
 
-    It is computed in float64 and rounded to the dtype of r, so that float32 values do not decrease
-    through rounding. Tensors inside the transform are not moved to another device.
+    It is computed in float64 on a grid of inputs (`on_grid`), between which rounding cannot make it
+    fall. Tensors inside the transform are not moved to another device.
 
     :param transform: a transform such as `SigmoidTransform()`, `ExpTransform()` or a
         `ComposeTransform`. A transform that does not define `sign` is assumed to be increasing.
@@ -107,4 +113,4 @@ class Bijection(nn.Module):
 
     def forward(self, r: Tensor) -> Tensor:
         """[..., m] -> [..., m]."""
-        return self.transform(r.double()).to(r.dtype)
+        return self.transform(on_grid(r)).to(r.dtype)

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from pyro_gcm._utils.options import number
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
-from pyro_gcm._utils.tensors import without_products
 from pyro_gcm._utils.validation import positive_int, shown
 from pyro_gcm.nets.piecewise_linear import padded_knots, ramps, slopes_between
+from pyro_gcm.nets.products import kept, linear
 
 #: Lower bound on the spread of a feature of 0 and 1, so that a rare level is not a huge number.
 _SMALLEST_SPREAD = 0.2
@@ -166,39 +166,44 @@ class TabularFeatures(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Features [..., A] of standardised columns [..., d]."""
-        return self.chosen(x, *self.choice())
+        return self.chosen(x, *kept(self, lambda *_: self.choice(), *self.buffers()))
 
-    @without_products
-    def choice(self) -> tuple[Tensor, Tensor]:
-        """Indices of the numeric columns, and of the features among all that `chosen` computes."""
+    def choice(self) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Indices of the numeric columns, and of the features among all that `chosen` computes.
+
+        Third are knots, slopes, and location and factor of ramps and steps of numeric columns.
+        """
         numeric = self.numeric.nonzero()[:, 0]
-        kept = self.kept[: len(self.loc)]
+        found = self.kept[: len(self.loc)]
+        parts: list[Tensor] = []
         if len(numeric) and self.bins:
             rest = self.kept[len(self.loc) :].view_as(self.ramp_loc)[:, numeric]
-            kept = torch.cat([kept, rest.flatten()])
-        return numeric, kept.nonzero()[:, 0]
+            found = torch.cat([found, rest.flatten()])
+            parts = [self.knots[numeric], self.slopes[numeric]]
+            for size, loc, scale in zip(
+                (1.0, self.steps), self.ramp_loc, self.ramp_scale, strict=False
+            ):
+                parts += [loc[numeric], size / scale[numeric]]
+        return numeric, found.nonzero()[:, 0], parts
 
-    def chosen(self, x: Tensor, numeric: Tensor, index: Tensor) -> Tensor:
+    def chosen(self, x: Tensor, numeric: Tensor, index: Tensor, parts: list[Tensor]) -> Tensor:
         """Return the features of `forward` for the result of `choice`."""
         if self.sums.shape[1]:
-            x = torch.cat([x, nn.functional.linear(x, self.sums.T)], -1)
-        return self._features(x, numeric, index)
-
-    @without_products
-    def _features(self, x: Tensor, numeric: Tensor, index: Tensor) -> Tensor:
+            x = torch.cat([x, linear(x, self.sums.T)], -1)
         z = (x - self.loc) / self.scale
-        parts = [z]
+        features = [z]
         if len(numeric):
             clipped = z[..., numeric].clamp(-_FAR, _FAR)
             clipped = clipped / (1.0 + (clipped / _CLIP).square()).sqrt()
-            parts = [z.index_copy(-1, numeric, clipped)]
-        if len(numeric) and self.bins:
-            ramp = ramps(x[..., numeric], self.knots[numeric], self.slopes[numeric])
-            sizes = (1.0, self.steps)
-            for kind, values in enumerate(self._with_steps(ramp)):
-                factor = sizes[kind] / self.ramp_scale[kind, numeric]
-                parts.append(((values - self.ramp_loc[kind, numeric]) * factor).flatten(-2))
-        whole = torch.cat(parts, -1)
+            features = [z.index_copy(-1, numeric, clipped)]
+        if parts:
+            knots, slopes, *units = parts
+            ramp = ramps(x[..., numeric], knots, slopes)
+            for values, loc, factor in zip(
+                self._with_steps(ramp), units[::2], units[1::2], strict=True
+            ):
+                features.append(((values - loc) * factor).flatten(-2))
+        whole = torch.cat(features, -1)
         return whole if len(index) == whole.shape[-1] else whole[..., index]
 
 

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.tensors import without_products
 from pyro_gcm.inference.reading import Outcomes
-from pyro_gcm.prediction.base_samples import pairwise_mean
+from pyro_gcm.prediction.blocks import mean_of_draws, whole_vectors
 
 
 class Rows(NamedTuple):
@@ -52,7 +51,6 @@ class Draws(NamedTuple):
     log_weights: Tensor | None = None
     separate: Mapping[str, tuple[Tensor, Tensor]] = MappingProxyType({})
 
-    @without_products
     def mean(self, values: Tensor, first: int = 0) -> Tensor:
         """Weighted mean [..., b] of values [..., N, b]; a single row counts for all draws.
 
@@ -60,11 +58,31 @@ class Draws(NamedTuple):
         """
         if values.shape[-2:-1] != (self.num_draws,):  # y depends on no draw
             values = values.expand(*values.shape[:-2], self.num_draws, values.shape[-1])
-        values, weights = values.movedim(-2, 0), self.log_weights
-        if weights is None:
-            return pairwise_mean(values)
-        weights = weights[:, first : first + values.shape[-1]].exp()
-        return pairwise_mean(values, weights.reshape(len(weights), *(1,) * (values.dim() - 2), -1))
+        weights = self.log_weights
+        if weights is not None:
+            weights = weights[:, first : first + values.shape[-1]].exp()
+        return mean_of_draws(values, weights)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether p(y | draws) of some rows can be computed apart, with the same bits."""
+        return getattr(self.p_y, "has_rows", False) and self.p_y.event.batch_shape[-1] > 1
+
+    def outcomes(self, rows: slice) -> Any:
+        """p(y | draws) of some rows, or of all where they cannot be computed apart."""
+        return self.p_y.of_rows(rows) if self.has_rows else self.p_y
+
+    def first_rows(self, count: int, size: int) -> tuple[Draws, int]:
+        """Draws and p(y | draws) of the first rows, where those can be computed apart.
+
+        :param size: rows of these draws.
+        :returns: the draws, and of how many rows they are.
+        """
+        kept = whole_vectors(count, self.num_draws)
+        if not self.has_rows or kept >= size:
+            return self, size
+        weights = None if self.log_weights is None else self.log_weights[:, :kept]
+        return self._replace(p_y=self.p_y.of_rows(slice(kept)), log_weights=weights), kept
 
     def log_mean(self, log_p: Tensor) -> Tensor:
         """log of the weighted mean over the draws of log-probabilities [N, b]."""

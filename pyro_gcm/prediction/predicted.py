@@ -13,7 +13,6 @@ from torch import Tensor
 
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.process_state import Randomness
-from pyro_gcm._utils.tensors import without_products
 from pyro_gcm.inference.reading import Plan, Reached, Reader, StoryModel, of
 from pyro_gcm.prediction.base_samples import driven_draws
 from pyro_gcm.prediction.draws import Draws
@@ -84,6 +83,10 @@ class Noise:
     def __init__(self, count: int) -> None:
         self.count = count
 
+    def members(self, name: str) -> Tensor | None:
+        """Draws [N, 1, K] of a site that is every member, and all count the same; else None."""
+        return None
+
     def draw(self, name: str, q: Any) -> tuple[Tensor, Tensor | None]:
         """Draws [N, b, *event] of a site, and log-weights [N, b] or None."""
         return self.proposed(name, q), None
@@ -108,6 +111,7 @@ class FixedNoise(Noise):
     def __init__(self, model: StoryModel, latents: Mapping[str, Latent], num_samples: int) -> None:
         # Not the model, which keeps this.
         self._places, self._samples = model.places, model.base_samples
+        self._members = model.members if model.members_are_equal else 0
         self._further: dict[str, int] = {}  # first coordinates of sites that have no place
         strata, self._stride, further = 1, {}, 0
         for name, site in latents.items():
@@ -126,6 +130,16 @@ class FixedNoise(Noise):
         place = torch.arange(self.count, device=like.device)
         return place.div(self._stride[name], rounding_mode="floor") % count
 
+    def members(self, name: str) -> Tensor | None:
+        """Every member in turn, whatever x is."""
+        if name != "z" or not self._members:
+            return None
+        samples = self._samples.samples
+        every = torch.eye(self._members, dtype=samples.dtype, device=samples.device)
+        if self.count > self._members:
+            every = every[self._number(name, self._members, every)]
+        return every.unsqueeze(1)
+
     def draw(self, name: str, q: Any) -> tuple[Tensor, Tensor | None]:
         """Draw a site from its share of the noise."""
         if q.has_enumerate_support:
@@ -140,7 +154,6 @@ class FixedNoise(Noise):
             return loc + scale * base, logits.double().log()
         return self.proposed(name, q), None
 
-    @without_products  # as finite distributions have none
     def _every_value(self, name: str, q: Any) -> tuple[Tensor, Tensor]:
         support: Tensor = q.enumerate_support(expand=False)
         values = support[self._number(name, len(support), support)]
@@ -230,8 +243,10 @@ class Predicted(Reader):
             return self.known.get(name) if informed else self.known[name]
         if informed and not self.separately:
             return None
-        propose = self.plan.proposals.get(name)
-        if propose is None:
+        propose, value, log_w = self.plan.proposals.get(name), self.noise.members(name), None
+        if value is not None:
+            pass
+        elif propose is None:
             value, log_w = self.noise.draw(name, self.distribution(name, p))
         else:
             q = propose(self)

@@ -17,10 +17,11 @@ from torch.nn.functional import logsigmoid
 from pyro_gcm._utils.bisection import integral, near_quantiles, smallest_reaching
 from pyro_gcm._utils.options import share
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive, same_rows, vector
-from pyro_gcm.distributions.event_planes import AT_ONCE
 from pyro_gcm.inference.reading import Outcomes
 from pyro_gcm.prediction.draws import Draws, Rows
 
+#: Numbers of costs that are evaluated at once.
+AT_ONCE = 1 << 18
 #: Levels of the quantiles between which integrals are taken.
 LEVELS = (1e-7, 1e-4, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0 - 1e-4, 1.0 - 1e-7)
 Cdf = Callable[[Tensor], Tensor]

@@ -69,7 +69,7 @@ class Target:
         """Likelihood of y as a share of the bound of the response, [N, b], float64."""
         p_y = draws.p_y
         if isinstance(p_y, OrderEvent) and rows.y is not None:  # p of y = 1, 1 - p of y = 0
-            share = (p_y.probability64() - (rows.y < 0.5).double()).abs()
+            share = (p_y.probabilities64()[1] - (rows.y < 0.5).double()).abs()
         else:
             share = (draws.log_likelihood(rows) - (self.log_bound or 0.0)).exp()
         return share.expand(draws.num_draws, len(rows.x))

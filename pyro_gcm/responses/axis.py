@@ -17,12 +17,10 @@ from torch.distributions.transforms import Transform, identity_transform
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
-from pyro_gcm._utils.tensors import elementwise
 from pyro_gcm._utils.validation import kind, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.curve_outcome import AlongAxis, AxisUnits
 from pyro_gcm.distributions.event_curve import Axis, EventCurve
-from pyro_gcm.distributions.event_planes import AT_ONCE
 from pyro_gcm.nets.members import gather_parameters
 from pyro_gcm.nets.piecewise_linear import AxisMap, AxisOfDraws
 from pyro_gcm.nets.revenue_maps import Probit
@@ -30,6 +28,8 @@ from pyro_gcm.prediction.predictive import DistributionPredictive
 from pyro_gcm.responses.real import RealOutcome, normal_loss
 from pyro_gcm.responses.response import Encodes, Response
 
+#: Numbers of costs that are evaluated at once.
+_AT_ONCE = 1 << 16
 #: Positions between which a map has to gain `_LEAST_GAIN`, on both sides of 0.
 _FAR = 1e4
 _LEAST_GAIN = 1.0
@@ -281,13 +281,10 @@ def survival_sum(event: OrderEvent, axis: Axis, positions: Tensor, weights: Tens
     :param weights: positive, [J].
     """
     curve, total = EventCurve(event), None
-    size = math.prod((*event.batch_shape, *event.cost_shape))
-    at = positions.reshape(-1, *(1 for _ in event.batch_shape))
-    with elementwise():
-        for some, own in zip(
-            *(v.split(max(1, AT_ONCE // size)) for v in (at, weights)), strict=True
-        ):
-            for part, weight in zip(curve.probability(axis, some), own, strict=True):
-                total = weight * part if total is None else total + weight * part
+    many = max(1, _AT_ONCE // math.prod((*event.batch_shape, *event.cost_shape)))
+    for some, own in zip(positions.split(many), weights.split(many), strict=True):
+        at = some.reshape(-1, *(1 for _ in event.batch_shape))
+        for part, weight in zip(curve.probability(axis, at), own, strict=True):
+            total = weight * part if total is None else total + weight * part
     assert total is not None
     return total

@@ -20,7 +20,6 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.distributions import GuessedEvent, OrderEvent, ThresholdNormal, ThresholdQuantile
-from pyro_gcm.distributions.base import checks
 from pyro_gcm.nets.conditional import ConstantLogits, Hidden, mlp, positive
 from pyro_gcm.prediction.predictive import DistributionPredictive, MeanPredictive
 from pyro_gcm.responses.response import Encodes, Response
@@ -207,7 +206,7 @@ class Continuous(_RealResponse, name="continuous"):
 
     def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> ThresholdNormal:
         """N(mu_y, sigma_y^2) in the units of y."""
-        options: Any = {"equal_weights": self.equal_weights, "validate_args": checks()}
+        options: Any = {"equal_weights": self.equal_weights, "validate_args": False}
         return ThresholdNormal(event, *self._curve(x), **options)
 
     def constant_loss(self, y: Tensor, share: Tensor) -> float | None:
@@ -272,7 +271,7 @@ class Quantile(_RealResponse, name="quantile"):
         loc, spread = self._curve(x)
         level = r[..., 0].to(loc.dtype)
         unit = self.standardizer.scale
-        return ThresholdQuantile(event, loc, spread, level, unit, validate_args=checks())
+        return ThresholdQuantile(event, loc, spread, level, unit, validate_args=False)
 
     def expected(self, p_y: ThresholdQuantile) -> Tensor:
         """The quantile, with gradients."""

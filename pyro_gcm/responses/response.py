@@ -8,14 +8,8 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._utils.tensors import elementwise
 from pyro_gcm._utils.validation import ArrayLike, positive_int, vector
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.event_planes import (
-    ALL,
-    EventPlanes,
-    planes_of,
-)
 from pyro_gcm.inference.reading import StoryModel
 from pyro_gcm.prediction.predictive import Predictive
 
@@ -252,27 +246,3 @@ class Response(nn.Module):
     def expected(self, p_y: Any) -> Tensor:
         """`predict` with gradients, in the form of the likelihood: equal but for rounding."""
         return p_y.mean
-
-    def values(self, p_y: Any, rows: slice) -> Tensor:
-        """`predict` for some rows of a block, [..., N, b], alone where that gives the same bits."""
-        event = getattr(p_y, "event", p_y)
-        if not isinstance(event, OrderEvent) or event.base_dist is None:
-            return self.predict(p_y)[..., rows]
-        alone = event.is_separable
-        read = self.reader(p_y, rows if alone else ALL)
-        if read is None:
-            return self.predict(p_y)[..., rows]
-        with elementwise():
-            values = read(planes_of(event, rows if alone else ALL))
-        return values if alone else values[..., rows]
-
-    def reader(self, p_y: Any, rows: slice) -> Callable[[EventPlanes], Tensor] | None:
-        """`predict` for some rows of a block as a function of the event in planes.
-
-        None lets `predict` see whole blocks of rows, as a subclass with a `predict` of its own
-        does, and one whose distribution at site y has no `plane_reader`.
-        """
-        of_planes = getattr(p_y, "plane_reader", None)
-        if of_planes is None or type(self).predict is not Response.predict:
-            return None
-        return of_planes(rows)

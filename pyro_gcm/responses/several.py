@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import ArrayLike, one_of, same_rows, shown
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.several_outcomes import SeveralOutcomes, event_between
+from pyro_gcm.distributions.several_outcomes import SeveralOutcomes, costs_between
 from pyro_gcm.inference.reading import StoryModel
 from pyro_gcm.nets.parts import check_input
 from pyro_gcm.responses.response import Encodes, MakeMap, Model, Response
@@ -211,14 +211,14 @@ class Several(Response):
     def model_of(self, model: Model, name: str) -> Model:
         """The same model with one of its responses alone, for predictions; see `GCM`."""
         one_of("name", name, self.names)
-        place, view = self.names.index(name), copy.copy(model)
+        place, view, whole = self.names.index(name), copy.copy(model), cast(Any, model)
         view._modules = dict(model._modules)
         view.response = own = copy.copy(self.parts[place])
+        # Its costs and its map alone.
         start, directions = place * self.costs, self.rows[place]
-
-        def distribution(event: OrderEvent, x: Tensor, r: Tensor) -> Any:
-            event = event_between(event, start, start + self.costs)
-            return self.parts[place].distribution(event, x, r)
+        view.cost_net = _Between(whole.cost_net, start, start + self.costs)
+        vars(view)["cost_shape"] = (*whole.cost_shape[:-1], self.costs)
+        view.revenue_map = DirectedMaps([whole.revenue_map.maps[place]], [directions])
 
         def check_rises_in(revenue: int) -> None:
             if directions[revenue] != 1:
@@ -232,10 +232,20 @@ class Several(Response):
                 "model must be that of all responses: `response_model` is for predictions"
             )
 
-        own_methods: Any = {"distribution": distribution, "check_rises_in": check_rises_in}
-        own_methods |= {"check_whole": check_whole, "reader": lambda p_y, rows: None}
-        vars(own).update(own_methods)
+        vars(own).update(check_rises_in=check_rises_in, check_whole=check_whole)
         return view
+
+
+class _Between(nn.Module):
+    """Some of the costs of a network of the costs of all responses."""
+
+    def __init__(self, costs: nn.Module, start: int, stop: int) -> None:
+        super().__init__()
+        self.costs, self.start, self.stop = costs, start, stop
+
+    def forward(self, context: Tensor) -> Any:
+        """p(c|z) of these costs."""
+        return costs_between(self.costs(context), self.start, self.stop)
 
 
 def _columns(y: Tensor) -> Tensor:

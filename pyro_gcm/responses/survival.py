@@ -15,6 +15,7 @@ from pyro_gcm.data.survival_times import SurvivalTimes, check_times
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.event_curve import EventCurve
 from pyro_gcm.distributions.event_time import LATEST, EventTime
+from pyro_gcm.distributions.numerics import coarse
 from pyro_gcm.inference.reading import StoryModel
 from pyro_gcm.prediction.predictive import TimePredictive
 from pyro_gcm.responses.axis import AxisResponse
@@ -130,6 +131,9 @@ class Survival(AxisResponse, name="survival"):
         # The last row, which would take the estimate to 0, says little.
         steps = torch.where(came[order], 1.0 - 1.0 / at_risk, 1.0)[:-1]
         return float(steps.prod().clamp(0.05, 0.9))
+
+    def _position(self, y: Tensor) -> Tensor:
+        return super()._position(coarse(y))  # between neighbours a logarithm may fall
 
     def standardized(self, y: Tensor) -> Tensor:
         """The position of the end that is known, of the lower one of two; the kind is not told."""

@@ -21,7 +21,6 @@ from torch import Tensor
 
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.distributions.event_forms import SMALLEST_PRODUCT
-from pyro_gcm.distributions.event_planes import planes_of
 from pyro_gcm.distributions.families import cost_family
 from pyro_gcm.distributions.numerics import ndtr, probit
 
@@ -128,7 +127,7 @@ def test_a_revenue_of_minus_zero_is_one_of_zero(family: str) -> None:
 def test_probit_has_all_digits_in_both_tails(family: str, shape: tuple[int, int]) -> None:
     revenue = hard_revenues(60, *shape).double()
     loc, scale = torch.zeros_like(revenue), torch.ones_like(revenue)
-    got = planes_of(order_event(family, loc, scale, revenue)).probit64()
+    got = order_event(family, loc, scale, revenue).rising_probit64()
     want = []
     with mp.workdps(60):
         for row, start in zip(revenue.tolist(), got.tolist(), strict=True):
@@ -148,9 +147,7 @@ def test_probit_and_probability_are_those_of_the_logarithms(
     event, _ = hard_event(family, 400, shape, torch.float64, infinite)
     with torch.no_grad():
         zero, one = event.log_probs64()
-        torch.testing.assert_close(
-            planes_of(event).probit64(), probit(one, zero), rtol=1e-9, atol=1e-9
-        )
+        torch.testing.assert_close(event.rising_probit64(), probit(one, zero), rtol=1e-9, atol=1e-9)
         torch.testing.assert_close(event.probability64(), one.exp(), rtol=1e-9, atol=1e-300)
         if len(shape) == 1 and family == "Normal":
             event = OrderEvent(event.cost, dist.Normal(event.revenue, 1.0).to_event(1))
@@ -168,7 +165,7 @@ def test_probit_never_falls_at_the_smallest_steps_of_a_revenue(
     revenue = torch.round(revenue * 2.0**40) / 2.0**40
     higher = revenue + 2.0**-40 * torch.randint(3, full)
     cost = dist.Normal(loc, scale).to_event(len(shape))
-    low, high = (planes_of(OrderEvent(cost, each)).probit64() for each in (revenue, higher))
+    low, high = (OrderEvent(cost, each).rising_probit64() for each in (revenue, higher))
     assert low.isfinite().all()
     assert (low <= high).all()
     assert (low < high).any()
@@ -187,21 +184,24 @@ def test_tails_do_not_depend_on_the_place_of_a_number(family: str) -> None:
 
 
 @event_shapes
-def test_rows_and_coordinates_can_be_evaluated_alone(shape: tuple[int, ...]) -> None:
+def test_rows_can_be_evaluated_alone_and_at_other_revenues(shape: tuple[int, ...]) -> None:
     loc, scale = torch.randn(5, 9, *shape), torch.rand(5, 9, *shape) + 0.5
     cost = InfiniteCost(dist.Normal(loc, scale).to_event(len(shape)), torch.randn(9, *shape[:-1]))
     event = OrderEvent(cost, torch.randn(9, *shape))
-    whole, part = planes_of(event), planes_of(event, slice(2, 5))
-    for read in (type(whole).probability64, type(whole).probit64):
-        assert torch.equal(read(part), read(whole)[:, 2:5])
+    part = event.of_rows(slice(2, 5))
+    assert part.batch_shape == (5, 3)
+    assert torch.equal(part.probability64(), event.probability64()[:, 2:5])
+    assert torch.equal(part.rising_probit64(), event.rising_probit64()[:, 2:5])
+    other = event.with_revenue(event.revenue + 1.0)
+    wanted = OrderEvent(cost, event.revenue + 1.0)
+    assert torch.equal(other.probability64(), wanted.probability64())
 
 
 def test_no_argument_is_overwritten() -> None:
     loc, revenue = torch.zeros(4, 3, dtype=torch.float64), torch.ones(4, 3, dtype=torch.float64)
     kept: list[Tensor] = [loc.clone(), revenue.clone()]
     event = OrderEvent(dist.Normal(loc, 1.0).to_event(1), revenue)
-    planes = planes_of(event)
-    assert torch.equal(planes.probability64(), planes.probability64())
-    assert torch.equal(planes.probit64(), planes.probit64())
+    assert torch.equal(event.probability64(), event.probability64())
+    assert torch.equal(event.rising_probit64(), event.rising_probit64())
     assert torch.equal(loc, kept[0])
     assert torch.equal(revenue, kept[1])

@@ -18,9 +18,7 @@ from posterior_toys import CASES, informative, model_of, rows
 from torch import Tensor
 
 from pyro_gcm.distributions import OrderEvent, register_cost_family
-from pyro_gcm.distributions.event_planes import CostCoordinates
 from pyro_gcm.models.build import PRIORS
-from pyro_gcm.models.surfaces import DistinctRevenues
 from pyro_gcm.responses import Binary
 
 
@@ -110,55 +108,6 @@ def test_reductions_that_lose_rows_are_refused(options: dict[str, Any], message:
     x, revenues = some(70, 4)
     with pytest.raises(ValueError, match=message.replace("70", r"\d+")):
         built("rejection").surface(x, revenues, num_samples=4, **options)
-
-
-def test_distinct_revenues_of_alternatives_and_members_are_those_given() -> None:
-    mixed = torch.stack([torch.randn(40), torch.arange(40.0) // 4], 1)
-    assert set(DistinctRevenues(mixed[:, None], mixed).repeated) == {1}
-    alternatives = DistinctRevenues(
-        torch.arange(12.0).reshape(2, 1, 3, 2), torch.arange(2.0)[:, None]
-    )
-    assert alternatives.columns.shape == (6, 2, 1)
-    some = [3, 1, 3]
-    by_maps = DistinctRevenues(torch.stack([mixed, mixed.flip(0)], 1)[some], mixed[some])
-    assert by_maps.columns.shape == (2, 2, 2)
-    assert not by_maps.repeated
-    assert torch.equal(by_maps.in_order(by_maps.rows)[0], by_maps.in_order(by_maps.rows)[2])
-
-
-@pytest.fixture
-def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """The coordinate of every evaluation, and the number of its revenues."""
-    calls: list[tuple[int, int]] = []
-    original = CostCoordinates.factor
-
-    def counting(self: CostCoordinates, k: int, value: Tensor, logarithm: bool = False) -> Any:
-        calls.append((k, value.numel()))
-        return original(self, k, value, logarithm)
-
-    monkeypatch.setattr(CostCoordinates, "factor", counting)
-    return calls
-
-
-def test_repeated_revenues_are_evaluated_once(evaluated: list[tuple[int, int]]) -> None:
-    model, (x, revenues) = built("rejection"), some(3, 40)
-    once = model.surface(x, revenues, num_samples=4)
-    assert sum(count for _, count in evaluated) == 2 * 40
-    twice = model.surface(x, revenues.repeat(3, 1), num_samples=4)
-    assert sum(count for _, count in evaluated) == 2 * (2 * 40)
-    assert torch.equal(twice, once.repeat(1, 3))
-    grid = torch.cartesian_prod(revenues[:10, 0], revenues[:8, 1])
-    on_grid = model.surface(x, grid, num_samples=4)
-    assert sum(count for _, count in evaluated) == 2 * (2 * 40) + 10 + 8
-    assert torch.equal(on_grid[:, 3:4], model.surface(x, grid[3:4], num_samples=4))
-
-
-def test_other_revenues_of_a_search_are_evaluated_once(evaluated: list[tuple[int, int]]) -> None:
-    model, (x, revenues) = built("rejection"), some(8, 8)
-    assert model.required_revenue(x, 0.3, r=revenues[:, 1:], num_samples=16).shape == (8,)
-    coordinates = [k for k, _ in evaluated]
-    assert coordinates.count(1) == 1
-    assert 10 < coordinates.count(0) < 45  # halving takes more than 60
 
 
 PEAK = """

@@ -8,7 +8,7 @@ import torch
 
 from pyro_gcm.nets import MemberEncoder
 from pyro_gcm.nets.members import FirstLayer, NextLayer, OwnLayer
-from pyro_gcm.prediction.base_samples import BLOCK_ROWS, BatchInvariantProducts
+from pyro_gcm.nets.products import block_rows
 
 K, BATCH, IN_DIM, WIDTH = 3, 5, 4, 6
 
@@ -75,11 +75,25 @@ def test_layers_start_around_0_and_keep_the_size_of_their_inputs() -> None:
 def test_encoding_has_the_same_bits_in_any_place_of_any_batch(dtype: torch.dtype) -> None:
     torch.manual_seed(1)
     encoder, layer = MemberEncoder(7, K, (13, 9)).to(dtype), OwnLayer(9, 11, K).to(dtype)
-    x = torch.randn(4 * BLOCK_ROWS, 7, dtype=dtype)
+    block = block_rows(torch.device("cpu"))
+    x = torch.randn(4 * block, 7, dtype=dtype)
     order = torch.randperm(len(x))
-    with torch.no_grad(), BatchInvariantProducts():
+    with torch.no_grad():
         whole = layer(encoder.every(x))
         moved = layer(encoder.every(x[order]))
-        blocks = [layer(encoder.every(part)) for part in x.split(BLOCK_ROWS)]
+        blocks = [layer(encoder.every(part)) for part in x.split(block)]
     assert torch.equal(whole, torch.cat(blocks, 1))
     assert torch.equal(whole[:, order], moved)
+
+
+@pytest.mark.parametrize("scaling", ["input", "output"])
+def test_what_members_multiply_follows_every_change_of_a_weight(scaling: str) -> None:
+    torch.manual_seed(1)
+    encoder, x = MemberEncoder(7, K, (13, 9), scaling=scaling), torch.randn(32, 7)
+    for layer in (encoder.first, *encoder.layers):
+        for weight in layer.parameters():
+            with torch.no_grad():
+                encoder.every(x)
+                weight.data.mul_(1.5)  # of which torch keeps no count
+                found = encoder.every(x)
+            torch.testing.assert_close(found, encoder.every(x).detach())

@@ -1,0 +1,139 @@
+"""An order event as predictions read it: in steps that keep the order of the revenues.
+
+A revenue is rounded once, to a grid on which two that differ do so by more than the functions below
+err; every later step rises with the one before. Coordinates come first, [(G) K, ..., draws, rows]:
+a dimension of a few of them, kept innermost, makes every elementwise function slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyro_gcm.distributions.families import StandardFamily, cost_family, tail_log_probs
+from pyro_gcm.distributions.numerics import probit
+
+#: Where a probability is smaller, its probit is computed from its logarithm.
+_TINY = 1e-280
+#: Its probit.
+_LOWEST = -35.78342139466303
+
+
+class Rising:
+    """The random side of an order event, coordinate by coordinate, for any revenues.
+
+    Methods take the revenues as `planes` on the grid, [(G) K, ...], counted through alternatives.
+
+    :param event: `OrderEvent` of a random side.
+    """
+
+    def __init__(self, event: Any) -> None:
+        self.base, self.shape = event.base_dist, event.cost_shape
+        standard = self._standard
+        if standard is not None:
+            self.loc = planes(self.base.loc, self.shape)
+            scale = planes(self.base.scale, self.shape).mul_(standard.unit)
+            self.steepness = scale.reciprocal_()
+        self.odds = None  # of an infinite cost, [G, ...]
+        if event.odds64 is not None:
+            like = event.odds64 if len(self.shape) == 2 else event.odds64.unsqueeze(-1)
+            self.odds = planes(like, self.shape[:-1] or torch.Size([1]))
+
+    @property
+    def _standard(self) -> StandardFamily | None:
+        return cost_family(type(self.base)).standard
+
+    def probability(self, points: Tensor) -> Tensor:
+        """Pr(y = 1) at revenues, [...]."""
+        return self._any(self._hits(points)[0])
+
+    def probit(self, points: Tensor, log_probs: Callable[[], tuple[Tensor, Tensor]]) -> Tensor:
+        """Phi^-1(Pr(y = 1)) at revenues, [...].
+
+        The smaller of Pr(y = 1) and Pr(y = 0) is inverted, each of which is precise where small.
+
+        :param log_probs: gives log Pr(y = 0) and log Pr(y = 1), for what is smaller than that.
+        """
+        hits, logs = self._hits(points, log=True)
+        zero, *misses = logs.expm1_().neg_()
+        for miss in misses:
+            zero = zero.mul_(miss)
+        one = self._any(hits)
+        low = one < 0.5
+        smaller = torch.where(low, one, zero.clamp_(max=0.5))
+        smaller.view(torch.int64).bitwise_and_(-1 << 8)  # neighbours as far apart as ndtri needs
+        x = torch.special.ndtri(smaller)
+        tiny = smaller < _TINY
+        if tiny.any():
+            log_zero, log_one = log_probs()
+            far = probit(torch.minimum(log_one, log_zero), torch.maximum(log_one, log_zero))
+            x = torch.where(tiny, far.clamp(max=_LOWEST), x)
+        return torch.where(low, x, -x)
+
+    def _hits(self, points: Tensor, log: bool = False) -> tuple[Tensor, Any]:
+        """Pr(all c_k < r_k) of each alternative, [G, ...], and its logarithm where asked for."""
+        below, logs = self._below(points, log)
+        hit, *others = below.unflatten(0, (-1, self.shape[-1])).unbind(1)
+        for other in others:
+            hit = hit.mul_(other)
+        log_hit: Tensor | None = None
+        if log:
+            log_hit, *others = logs.unflatten(0, (-1, self.shape[-1])).unbind(1)
+            for other in others:
+                log_hit = log_hit.add_(other)
+        if self.odds is not None:
+            hit, odds = aligned(hit, self.odds)
+            hit = hit * (1.0 / (1.0 + odds))
+            if log_hit is not None:
+                log_hit = aligned(log_hit, odds)[0] - odds.log1p()
+        return hit, log_hit
+
+    def _below(self, points: Tensor, log: bool) -> tuple[Tensor, Any]:
+        """Pr(c_k < r_k) of each coordinate, [(G) K, ...], and its logarithm where asked for.
+
+        The smaller tail is computed on either side of the location. The logarithm has a small
+        absolute error, and a small relative one near probability 1.
+        """
+        standard = self._standard
+        if standard is None:
+            value = from_planes(points, self.shape)
+            logs = planes(tail_log_probs(self.base, value)[0], self.shape)
+            return logs.exp(), logs
+        points, loc, steepness = aligned(points, self.loc, self.steepness)
+        u = (points - loc).mul_(steepness)
+        tail = standard.two_tails(u.abs())
+        side = u.ge_(0.0)
+        tail.mul_(0.5 - side)  # half of both tails, negative above the location
+        if not log:
+            return side.add_(tail), None
+        return side + tail, side.sub_(1.0).add_(tail).log1p_()
+
+    def _any(self, hits: Tensor) -> Tensor:
+        """Pr(at least one of independent alternatives), of probabilities that are overwritten."""
+        if len(self.shape) == 1:
+            return hits[0]
+        none, *others = hits.neg_().log1p_()
+        for other in others:
+            none = none.add_(other)
+        return none.expm1_().neg_()
+
+
+def planes(values: Tensor, event_shape: torch.Size) -> Tensor:
+    """[..., (G,) K] as contiguous [(G) K, ...] in float64; a new tensor."""
+    batch = values.shape[: max(0, values.dim() - len(event_shape))]
+    parts = values.expand(*batch, *event_shape).flatten(len(batch)).movedim(-1, 0)
+    return torch.empty(parts.shape, dtype=torch.float64, device=values.device).copy_(parts)
+
+
+def aligned(*several: Tensor) -> list[Tensor]:
+    """Planes [n, ...] with as many dimensions, so that they broadcast behind the first one."""
+    dims = max(values.dim() for values in several)
+    return [v if v.dim() == dims else v[(slice(None), *[None] * (dims - v.dim()))] for v in several]
+
+
+def from_planes(values: Tensor, event_shape: torch.Size) -> Tensor:
+    """Planes [(G) K, ...] as [..., (G,) K]."""
+    return values.movedim(0, -1).unflatten(-1, event_shape)

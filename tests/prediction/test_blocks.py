@@ -1,0 +1,86 @@
+"""Blocks, products and sums in which a row has the same bits wherever it stands."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pyro_gcm.nets.products import Linear, block_rows, linear, with_even_rows
+from pyro_gcm.prediction.blocks import PASS, blocks, in_blocks, mean_of_draws
+
+BLOCK = block_rows(torch.device("cpu"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
+@pytest.mark.parametrize("columns", [1, 3, 5, 6, 9, 14, 33])
+@pytest.mark.parametrize("width", [4, 16])
+@pytest.mark.parametrize("draws", [(), (1,), (7,)], ids=str)
+def test_a_row_has_the_same_bits_anywhere(
+    draws: tuple[int, ...], columns: int, width: int, dtype: torch.dtype
+) -> None:
+    layer = with_even_rows(nn.Linear(columns, width)).to(dtype)
+    assert type(layer) is Linear
+    rows = torch.randn(*draws, 4 * BLOCK, columns, dtype=dtype)
+    with torch.no_grad():
+        wanted = layer(rows)
+        torch.testing.assert_close(wanted, rows @ layer.weight.T + layer.bias)
+        plain = linear(rows, layer.weight)
+        torch.testing.assert_close(plain, rows @ layer.weight.T)
+        parts = torch.cat([layer(part) for part in rows.split(BLOCK, -2)], -2)
+        assert torch.equal(parts, wanted)
+        for shift in (1, 2, 3, 5, 16, 31, 33, 77):
+            assert torch.equal(layer(rows.roll(shift, -2)), wanted.roll(shift, -2))
+
+
+def test_layers_of_other_classes_and_gradients_are_left_alone() -> None:
+    class Own(nn.Linear):
+        pass
+
+    net = with_even_rows(nn.Sequential(nn.Linear(3, 3), Own(3, 2)))
+    assert [type(part) for part in net] == [Linear, Own]
+    rows = torch.randn(2 * BLOCK, 3, requires_grad=True)
+    (slope,) = torch.autograd.grad(net[0](rows).sum(), rows)
+    torch.testing.assert_close(slope, net[0].weight.sum(0).expand_as(rows))
+
+
+@pytest.mark.parametrize("rows", [1, 31, 32, 33, 200])
+@pytest.mark.parametrize("draws", [1, PASS // BLOCK // 3, 10 * PASS])
+def test_rows_come_in_whole_blocks_as_many_as_a_pass_allows(rows: int, draws: int) -> None:
+    values = torch.arange(float(rows)).unsqueeze(-1)
+    counts, parts = zip(*blocks(values, draws=draws), strict=True)
+    sizes = {len(part) for (part,) in parts}
+    assert all(size % BLOCK == 0 for size in sizes)
+    assert max(sizes) <= max(BLOCK, PASS // draws)
+    assert sum(counts) == rows
+    for own, count, (part,) in zip(values.split(max(sizes)), counts, parts, strict=True):
+        assert torch.equal(part[:count], own)
+        assert (part[count:] == own[-1]).all()
+    seen: list[int] = []
+
+    def double(a: Tensor, b: Tensor) -> Tensor:
+        seen.append(len(a))
+        return (a + b)[:, 0]
+
+    assert torch.equal(in_blocks(double, values, values, draws=draws), 2.0 * values[:, 0])
+    assert set(seen) == sizes
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 16, 37, 128])
+def test_mean_of_draws_is_the_mean_in_one_order(count: int) -> None:
+    values = torch.rand(count, 50, dtype=torch.float64)
+    mean = mean_of_draws(values)
+    torch.testing.assert_close(mean, values.mean(0), rtol=1e-14, atol=0)
+    strided = torch.rand(50, count, dtype=torch.float64).T.copy_(values)
+    assert torch.equal(mean_of_draws(strided), mean)
+    assert torch.equal(mean_of_draws(values[:, 7:8])[0], mean[7])
+    alike = torch.full_like(values, 1.0 / count)
+    torch.testing.assert_close(mean_of_draws(values, alike), mean, rtol=1e-14, atol=0)
+
+
+def test_mean_of_draws_rises_with_every_value() -> None:
+    values = torch.rand(37, 2000, dtype=torch.float64)
+    higher = values.clone()
+    index = torch.randint(37, (1, 2000))
+    higher.scatter_(0, index, torch.nextafter(values, torch.tensor(2.0).double()).gather(0, index))
+    assert (mean_of_draws(higher) >= mean_of_draws(values)).all()

@@ -70,20 +70,6 @@ def standings(table: pd.DataFrame) -> str:
     return markdown(["Score", f"{REFERENCE} is ahead of", "behind"], rows)
 
 
-def by_table(table: pd.DataFrame, metric: str) -> str:
-    """Means of one score with directions on every table, as in `scores`."""
-    names = {name: title for name, title in TITLES.items() if name in set(table["dataset"])}
-    means: dict[tuple[str, str], Interval] = {}
-    marks: dict[tuple[str, str], str] = {}
-    for name in names:
-        values = values_of(table, name, MODES[0], metric)
-        means |= {(m, name): _mean(v) for m, v in values.items()}
-        found = leads(table, name, metric)
-        marks |= {(m, name): "*" for m, (_, p) in found.items() if p < LEVEL}
-    lower = dict.fromkeys(names, metric != "AUC")
-    return grid(means, names, lower, marks, METHODS, full_first=True)
-
-
 def _mean(values: pd.Series) -> Interval:
     """A mean that is shown without its interval."""
     return replace(mean_interval(values), half=float("nan"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -111,20 +111,46 @@ def places(
     return ranking(ordered, lower, TEST_TO_TRAIN, against)
 
 
-def ranked_scores(table: pd.DataFrame, metric: str | None = None) -> str:
-    """Mean of a metric; * where the corrected interval of the difference to the first excludes 0.
+def ranked(
+    values: Mapping[Any, Mapping[str, pd.Series]],
+    columns: Mapping[Any, str],
+    lower: Mapping[Any, bool],
+    order: Iterable[str] | None = None,
+    ratio: float = TEST_TO_TRAIN,
+    family: bool = False,
+) -> str:
+    """Means of every method in columns, the best of each in bold; * where one is behind it.
 
-    :param metric: that of each task by default.
+    :param values: column -> method -> values.
+    :param columns: column -> heading.
+    :param lower: whether lower is better, of those columns of which one end is best.
+    :param order: of the methods; that of `known_first` by default.
+    :param ratio: test rows for each training row of random splits, by which the intervals of paired
+        differences are corrected; 0 for independent fits.
+    :param family: whether a method is behind by Holm's correction over the methods of the column,
+        and not by its own interval alone.
     """
+    cells, marks, order = {}, {}, None if order is None else [*order]
+    for column, of in values.items():
+        there = known_first(of) if order is None else [name for name in order if name in of]
+        places = ranking({name: of[name] for name in there}, lower.get(column, True), ratio)
+        gaps = {place.method: place.behind for place in places if place.behind}
+        cells |= {(place.method, column): place.score for place in places}
+        if column in lower and family:
+            p_values = holm({name: gap.p_value for name, gap in gaps.items()})
+            marks |= {(name, column): "*" if p < LEVEL else "" for name, p in p_values.items()}
+        elif column in lower:
+            marks |= {(name, column): star(gap) for name, gap in gaps.items()}
+    return grid(cells, columns, lower, marks, order)
+
+
+def ranked_scores(table: pd.DataFrame, metric: str | None = None) -> str:
+    """A metric of every method on every data set; that of each task by default."""
     rows = own_metric(table) if metric is None else table[table["metric"] == metric]
     columns = _titles(rows["dataset"], metric is None)
     lower = _lower(columns) if metric is None else dict.fromkeys(columns, "error" in metric)
-    cells, marks = {}, {}
-    for name in columns:
-        for place in places(rows, name, metric):
-            cells[place.method, name] = place.score
-            marks[place.method, name] = star(place.behind)
-    return grid(cells, columns, lower, marks)
+    values = {name: samples(rows[rows["dataset"] == name], "method") for name in columns}
+    return ranked(values, columns, lower)
 
 
 def star(difference: Interval | None) -> str:
@@ -201,20 +227,12 @@ HIGHER = ("AUC", "accuracy", "log score", "quadratic kappa")
 
 
 def every_metric(table: pd.DataFrame) -> str:
-    """Means of every metric of one data set, the best in bold.
-
-    * where the corrected 95 % interval of the paired difference to the best excludes 0.
-    """
-    cells, marks = {}, {}
+    """Every metric of one data set."""
     metrics = list(dict.fromkeys(table["metric"]))
-    lower = {metric: metric not in HIGHER for metric in metrics}
-    for metric, of_metric in table.groupby("metric"):
-        values = samples(of_metric, "method")
-        ordered = {method: values[method] for method in known_first(values)}
-        for place in ranking(ordered, lower[str(metric)], TEST_TO_TRAIN):
-            cells[place.method, metric] = place.score
-            marks[place.method, metric] = star(place.behind)
-    return grid(cells, {metric: metric for metric in metrics}, lower, marks)
+    values = {metric: samples(table[table["metric"] == metric], "method") for metric in metrics}
+    return ranked(
+        values, dict(zip(metrics, metrics, strict=True)), {m: m not in HIGHER for m in metrics}
+    )
 
 
 #: Metrics of which neither the lowest nor the highest is best.
@@ -224,31 +242,15 @@ _NEUTRAL = ("coverage", "width", "crossings", "seconds")
 def compared(
     table: pd.DataFrame, order: Sequence[str], metrics: Sequence[str], independent: bool = False
 ) -> str:
-    """Means of metrics of one data set with 95 % intervals, the best of each in bold.
-
-    * where the paired difference to the best is not 0 at the level 0.05, after Holm's correction
-    over the methods. The intervals and tests are corrected for random splits of one data set.
+    """Metrics of one data set, with Holm's correction over the methods.
 
     :param order: of the methods.
     :param independent: whether every fit has rows of its own, as in a simulation.
     """
+    rows = table.dropna(subset="value")
+    every = {metric: samples(rows[rows["metric"] == metric], "method") for metric in metrics}
+    values = {metric: of for metric, of in every.items() if of}
+    columns = {metric: metric.replace("|", "\\|") for metric in values}
+    lower = {m: m not in HIGHER for m in values if not m.startswith(_NEUTRAL)}
     ratio = 0.0 if independent else TEST_TO_TRAIN
-    cells: dict[tuple[str, str], Interval] = {}
-    marks: dict[tuple[str, str], str] = {}
-    lower: dict[str, bool] = {}
-    for metric in metrics:
-        values = samples(table[table["metric"] == metric].dropna(subset="value"), "method")
-        if not values:
-            continue
-        judged = not metric.startswith(_NEUTRAL)
-        if judged:
-            lower[metric] = metric not in HIGHER
-        ordered = {method: values[method] for method in order if method in values}
-        places = ranking(ordered, metric not in HIGHER, ratio)
-        tests = {place.method: place.behind.p_value for place in places if place.behind}
-        for method, p in holm(tests).items():
-            marks[method, metric] = "*" if judged and p < LEVEL else ""
-        cells |= {(place.method, metric): place.score for place in places}
-    there = {metric for _, metric in cells}
-    shown = {name: name.replace("|", "\\|") for name in metrics if name in there}
-    return grid(cells, shown, lower, marks, order)
+    return ranked(values, columns, lower, order, ratio, family=True)

@@ -10,7 +10,6 @@ from typing import Any
 from pyro_gcm.cli.errors import one_line
 from reproduce import report, smoke
 from reproduce.arguments import Refused, check_output
-from reproduce.data import datasets
 from reproduce.defaults import own_study
 from reproduce.rendering import figures
 from reproduce.studies import OTHERS, STUDIES, listed
@@ -20,7 +19,6 @@ COMMANDS: dict[str, Any] = {
     **STUDIES,
     **OTHERS,
     "study": own_study,
-    "datasets": datasets,
     "report": report,
     "readme_figure": figures,
     "smoke": smoke,

@@ -8,22 +8,17 @@ pairs. Models without constraints are searched beside them.
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from pyro_gcm.audit import MonotonicityAudit, audit_table
 from pyro_gcm.audit.searches import SEARCHES
 from pyro_gcm.cli.errors import one_line
-from reproduce.arguments import a_path
 from reproduce.data.credit_tables import (
     TABLES,
     TITLES,
@@ -37,8 +32,7 @@ from reproduce.defaults.credit import prepared
 from reproduce.methods.credit import METHODS, Predict, lacking, version_of
 from reproduce.rendering.credit_scores import MODES
 from reproduce.rendering.markdown import markdown
-from reproduce.results import RESULTS, versions, write_csv
-from reproduce.runs import Fit, Scores, as_json, read_results
+from reproduce.runs import Fit, Scores, as_json
 from reproduce.study import Study, each
 
 #: A fall is a difference of probabilities above this; smaller ones are counted as rounding, since
@@ -202,97 +196,3 @@ STUDY = Study(
     jobs=1,
     together=lambda fit: (fit.dataset, fit.method, fit.variant),
 )
-
-# Two rows for each method that falls.
-
-WITNESSES = "credit_witnesses.csv"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `python -m reproduce credit_witnesses`."""
-    parser.add_argument("--output", type=a_path, default=Path("results"), help="folder of results")
-
-
-def main(arguments: argparse.Namespace) -> None:
-    """Train anew what fell on invented rows, and predict the worst two rows by themselves."""
-    path = arguments.output / "credit_falls.csv"
-    table = read_results(path if path.exists() else RESULTS / path.name)
-    fell = table[
-        (table["metric"] == "falls")
-        & (table["value"] > 0)
-        & (table["variant"] == MODES[0])
-        & (table["protocol"] == "invented")
-        & table["settings"].str.contains("float64")
-    ]
-    lines = [_witness(Fit(*row)) for row in fell[list(Fit.__dataclass_fields__)].to_numpy()]
-    found = pd.DataFrame([line for line in lines if line])
-    write_csv(found, arguments.output / WITNESSES)
-    print(witnesses(found))
-
-
-def _witness(fit: Fit) -> dict[str, Any] | None:
-    rows, predict = trained(fit)
-    X = rows_of(fit.protocol, rows, TABLES[fit.dataset].directions)
-    witness = searched(predict, X, fit.dataset, fit.options).witness
-    if witness is None:
-        return None
-    names = [c for c in TABLES[fit.dataset].directions if X[c].nunique() > 1]
-    pair = X.iloc[[witness.row, witness.row]].reset_index(drop=True)
-    for name in names:
-        pair[name] = pair[name].astype("float64")
-    pair[names] = np.stack([witness.r_low, witness.r_high])
-    pair = _simple(pair, names, predict)
-    low, high = _two(pair, predict)
-    moved = [n for n in names if pair[n][0] != pair[n][1]]
-    return {
-        "dataset": fit.dataset,
-        "method": fit.method,
-        "seed": fit.seed,
-        "safer row": json.dumps(pair.iloc[0].to_dict(), default=str),
-        "riskier row": json.dumps(pair.iloc[1].to_dict(), default=str),
-        "changed": ", ".join(f"{n} {pair[n][0]:g} to {pair[n][1]:g}" for n in moved),
-        "probability of the safer": low,
-        "probability of the riskier": high,
-        "command": "python -m reproduce credit_witnesses",
-        "versions": f"{versions()}; {as_json(version_of(fit.method))}",
-    }
-
-
-def _two(pair: pd.DataFrame, predict: Predict) -> tuple[float, float]:
-    """The predictions of two rows, each by itself."""
-    low, high = (float(predict(pair[at : at + 1])[0]) for at in (0, 1))
-    return low, high
-
-
-def _simple(pair: pd.DataFrame, names: list[str], predict: Predict) -> pd.DataFrame:
-    """The pair with whole numbers, and with fewer changes, where that keeps half of its fall."""
-
-    def fall(rows: pd.DataFrame) -> float:
-        low, high = _two(rows, predict)
-        return low - high
-
-    least = 0.5 * fall(pair)
-    for name in names:
-        same = pair.assign(**{name: pair[name][0]})
-        if fall(same) >= least:
-            pair = same
-    for name in names:
-        whole = pair.assign(**{name: pair[name].round()})
-        if fall(whole) >= least:
-            pair = whole
-    return pair
-
-
-def witnesses(table: pd.DataFrame) -> str:
-    """What changes between the two rows, and what the library predicts of each by itself."""
-    lines = [
-        [
-            TITLES[row["dataset"]],
-            row["method"],
-            row["changed"],
-            f"{row['probability of the safer']:.4f}",
-            f"{row['probability of the riskier']:.4f}",
-        ]
-        for row in table.to_dict("records")
-    ]
-    return markdown(["Table", "Method", "Riskier by", "Before", "After"], lines)

@@ -130,7 +130,9 @@ def ranked(
     :param family: whether a method is behind by Holm's correction over the methods of the column,
         and not by its own interval alone.
     """
-    cells, marks, order = {}, {}, None if order is None else [*order]
+    cells: dict[tuple[str, Any], Interval] = {}
+    marks: dict[tuple[str, Any], str] = {}
+    order = None if order is None else [*order]
     for column, of in values.items():
         there = known_first(of) if order is None else [name for name in order if name in of]
         places = ranking({name: of[name] for name in there}, lower.get(column, True), ratio)

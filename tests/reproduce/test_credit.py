@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 from toys import options, table
 
-from reproduce.checks import credit_falls
+from reproduce.checks import credit_falls, credit_witnesses
 from reproduce.data import credit_tables
 from reproduce.data.credit_tables import CreditTable, invented, split, with_gaps, with_unseen_levels
 from reproduce.defaults import credit
@@ -255,7 +255,7 @@ def test_two_rows_are_made_simple_and_still_fall():
     def predict(X):
         return np.where(X["arrears"].to_numpy() > 2.0, 0.2, 0.6) + 0.001 * X["debt"].to_numpy()
 
-    found = credit_falls._simple(pair, ["debt", "arrears"], predict)
+    found = credit_witnesses._simple(pair, ["debt", "arrears"], predict)
     assert found["debt"].tolist() == [20.0, 20.0]
     assert found["arrears"].tolist() == [1.0, 3.0]
     assert found["age"].tolist() == [40.2, 40.2]

@@ -235,11 +235,7 @@ class GCM(StrictPredictions):
         if fixed is not None:
             return fixed
         shape = broadcast_shapes(w.shape[:-1], covariates.shape[:-1])
-        return in_units(lambda: self.standard_r_dist(w, covariates), shape, self.r_standardizer)
-
-    def standard_r_dist(self, w: Tensor, covariates: Tensor) -> Any:
-        """p(r|w, x) of standardised r."""
-        return self.r_decoder(joined(w, covariates))
+        return in_units(lambda: self.r_decoder(joined(w, covariates)), shape, self.r_standardizer)
 
     def y_dist(self, cost: Any, covariates: Tensor, r: Tensor) -> Any:
         """p(y | z, x, r): what the response makes of the order event between cost and revenue.

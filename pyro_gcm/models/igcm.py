@@ -26,7 +26,7 @@ from pyro_gcm.distributions import (
     linear_gaussian_posterior,
 )
 from pyro_gcm.distributions.numerics import coarse
-from pyro_gcm.inference.reading import Objective, OfReader, Plan, Reader, in_units
+from pyro_gcm.inference.reading import Objective, Plan, Reader, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.models.predictions import Count, prediction
@@ -151,7 +151,7 @@ class IGCM(Posteriors):
                 "kernel_prior must be normal with independent coordinates, so that p(k|x, r) is "
                 f"known, got {type(coordinates(p_k)).__name__}"
             )
-        changed = self.overrides("k_dist", "r_dist", "standard_r_dist")
+        changed = self.overrides("k_dist", "r_dist")
         if changed and not self.overrides("k_posterior"):
             raise ValueError(
                 f"{type(self).__name__} overrides {changed[0]}, and so needs a k_posterior that "
@@ -187,40 +187,36 @@ class IGCM(Posteriors):
             self._check_kernel_lines()
         if objective != "conditional":
             return plan
-        closed = self.k_guide is None and self._integrates(self._k_exact)
-        return replace(plan, exact={"k": self._k_exact}, left=("c", "k") if closed else ("c",))
+        return self._with_kernel(plan, self.k_given, leave=self.k_guide is None)
 
     def make_prediction_plan(self) -> Plan:
         """k from the exact p(k|x, r); after objective "paper" from q(k|x, r)."""
         plan, joint = super().make_plan(self.objective), self.objective == "joint"
-        proposals: Any = {}
         if not (self.reads_x or self.z_guide is None):
-            proposals["z"] = lambda read: self.z_guide_dist(read.x, None, None)
-        plan = replace(plan, proposals=proposals, unweighted=() if joint else ("z",))
-        p_k = self._k_guided if self.objective == "paper" else self._k_exact
-        left = ("c", "k") if not joint and self._integrates(p_k) else ("c",)
-        return replace(plan, given=("r",) if joint else ("x", "r"), exact={"k": p_k}, left=left)
-
-    def _k_exact(self, read: Reader) -> Any:
-        return self.k_given(read.x, read.r)
-
-    def _k_guided(self, read: Reader) -> Any:
-        return self.k_guide_dist(read.x, read.r, None)
+            plan = replace(plan, proposals={"z": lambda of: self.z_guide_dist(of.x, None, None)})
+        plan = replace(plan, given=("r",) if joint else ("x", "r"))
+        p_k = self.k_given
+        if self.objective == "paper":
+            p_k = partial(self.k_guide_dist, y=None)
+        return self._with_kernel(plan, p_k, leave=not joint, unweighted=() if joint else ("z",))
 
     @torch.no_grad()
-    def _integrates(self, p_k: OfReader) -> bool:
-        """Whether y is the event that the costs stay below k itself, in closed form for this k."""
+    def _with_kernel(self, plan: Plan, p_k: Any, *, leave: bool, **others: Any) -> Plan:
+        """The plan with k from a function of x and r; left where y has a closed form for it.
+
+        That is where y is the event that normal costs stay below k itself, `OrderEvent(cost, p_k)`.
+        """
         plain = isinstance(self.kernel_map, nn.Identity)
-        if not plain or self.overrides("story", "c_dist", "y_dist"):
-            return False
-        like: Any = {"dtype": self.dtype, "device": self.device}
-        x, r = torch.zeros(1, self.x_dim, **like), torch.zeros(1, self.r_dim, **like)
-        with evaluating(self):
-            k, cost = p_k(Reader(self, Plan(), x, r)), one_row(self.cost_net, self.z_dim)
-            if not integrates_over(cost, k):
-                return False
-            event = OrderEvent(cost, k)
-            return self.response.distribution(event, x, r) is event
+        if leave and plain and not self.overrides("story", "c_dist", "y_dist"):
+            like: Any = {"dtype": self.dtype, "device": self.device}
+            x, r = torch.zeros(1, self.x_dim, **like), torch.zeros(1, self.r_dim, **like)
+            with evaluating(self):
+                cost, k = one_row(self.cost_net, self.z_dim), p_k(x, r)
+                if integrates_over(cost, k):
+                    event = OrderEvent(cost, k)
+                    if self.response.distribution(event, x, r) is event:
+                        others["left"] = ("c", "k")
+        return replace(plan, exact={"k": lambda of: p_k(of.x, of.r)}, **others)
 
     def _check_kernel_lines(self) -> None:
         """Refuse a story whose lines of k and r are others than those that p(k|x, r) is of."""
@@ -245,10 +241,8 @@ class IGCM(Posteriors):
             )
         if objective == "paper" and self.enumerates:
             raise ValueError("objective='paper' averages over draws of z: not with a categorical z")
-        columns = self.x_dim, self.r_dim
-        if objective == "paper" and (
-            self.k_guide is None or build.refusal_of(self.k_guide, columns, 1) is not None
-        ):
+        guide, columns = self.k_guide, (self.x_dim, self.r_dim)
+        if objective == "paper" and (guide is None or build.refusal_of(guide, columns, 1)):
             raise ValueError(
                 "objective='paper' needs a q(k|x, r) of its own, which predictions use as well: "
                 "pass kernel_guide='amortised'"
@@ -292,21 +286,17 @@ class IGCM(Posteriors):
         """p(x|z, k) in data units; with a prior p(z|x), x [B, x_dim] itself."""
         if self.reads_x:
             return dist.Delta(x, event_dim=1).mask(False)
-        return in_units(lambda: self.standard_x_dist(z, k), z.shape[:-1], self.x_standardizer)
-
-    def standard_x_dist(self, z: Tensor, k: Tensor) -> Any:
-        """p(x|z, k) of standardised x."""
-        return self.x_decoder(joined(z, k))
+        return in_units(lambda: self.x_decoder(joined(z, k)), z.shape[:-1], self.x_standardizer)
 
     def r_dist(self, k: Tensor, covariates: Tensor) -> Any:
         """p(r|k, x) in data units: W k + dr."""
-        shape = broadcast_shapes(k.shape[:-1], covariates.shape[:-1])
-        return in_units(lambda: self.standard_r_dist(k, covariates), shape, self.r_standardizer)
 
-    def standard_r_dist(self, k: Tensor, covariates: Tensor) -> Any:
-        """p(r|k, x) of standardised r."""
-        dr = self.dr_net(covariates).base_dist
-        return dist.Normal(self.loading(k) + dr.loc, dr.scale).to_event(1)
+        def standard() -> Any:
+            dr = self.dr_net(covariates).base_dist
+            return dist.Normal(self.loading(k) + dr.loc, dr.scale).to_event(1)
+
+        shape = broadcast_shapes(k.shape[:-1], covariates.shape[:-1])
+        return in_units(standard, shape, self.r_standardizer)
 
     def y_dist(self, cost: Any, covariates: Tensor, k: Any, r: Tensor) -> Any:
         """p(y | z, x, k): what the response makes of the order event between cost and kernel.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -14,12 +13,10 @@ from torch import Tensor, nn
 from pyro_gcm._utils.moments import KnownMoments
 from pyro_gcm._utils.validation import columns_of_units, one_of, positive_int
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.distributions import InfiniteCost, OrderEvent
-from pyro_gcm.distributions.event_sides import sides
 from pyro_gcm.inference.programs import SharedSite
 from pyro_gcm.inference.reading import Objective, Plan
 from pyro_gcm.inference.training_pair import TrainingPair, training_pair
-from pyro_gcm.models import build, story
+from pyro_gcm.models import build, programs
 from pyro_gcm.nets import Conditional, Standardizer
 from pyro_gcm.nets.products import with_even_rows
 from pyro_gcm.prediction.base_samples import BaseSamples
@@ -28,8 +25,6 @@ from pyro_gcm.responses import Response
 from pyro_gcm.training import TrainingDefaults
 
 Made = TypeVar("Made")
-#: A column that may be left out.
-Given = Tensor | None
 _names = itertools.count()
 
 
@@ -37,13 +32,7 @@ class OrderEventModel(nn.Module):
     """Base of the models: `story`, who reads it, and what a subclass may change.
 
     `story`, with its factors `*_dist`, is the only definition of a model. The program, the
-    guide, training, predictions and posteriors all read it, and so follow whoever overrides it::
-
-        class WithEffect(GCM):
-            def story(self, sample, x, r, y):
-                ...
-                u = sample("u", lambda: dist.Normal(torch.zeros(len(x), 1), 1.0).to_event(1))
-
+    guide, training, predictions and posteriors all read it, and so follow whoever overrides it.
     """
 
     # What `build` makes.
@@ -127,85 +116,17 @@ class OrderEventModel(nn.Module):
         """The sites that all rows share, by name; their guide has parameters from here on."""
         if type(self).shared is OrderEventModel.shared:
             return {}
-        return self._once("shared", lambda: story.shared_sites(self))
-
-    def model(self, x: Given = None, r: Given = None, y: Given = None, *, size: int = 1) -> Tensor:
-        """The story as an explicit Pyro program; what is not given is drawn.
-
-        :param x: [B, x_dim] in data units; needed with a conditional prior. `r`: [B, r_dim].
-        :param y: [B].
-        :param size: number of rows when neither x nor r is given.
-        :returns: y, [B].
-        """
-        return story.run_program(self, x, r, y, size)
-
-    def guide(
-        self, x: Given = None, r: Given = None, y: Given = None, *, size: int = 1
-    ) -> Tensor | None:
-        """Guide of `inference.conditional(model)`: the latent sites from `guide_story`.
-
-        A z with a finite support is summed out, so that it has no site here.
-
-        :returns: the value of the first site, or None.
-        """
-        plan = self._once("guide", lambda: replace(self.plan("conditional"), left=("c",)))
-        return self.guide_of(plan, x, r, y)
-
-    def guide_of(self, plan: Plan, x: Given, r: Given = None, y: Given = None) -> Tensor | None:
-        """The guide for a plan; where it averages, a finite z is summed over, q(z) = p(z)."""
-        return story.run_guide(self, plan, x, r, y)
+        return self._once("shared", lambda: programs.shared_sites(self))
 
     @property
     def members_are_equal(self) -> bool:
         """Whether z chooses from members, each with the same probability whatever x is."""
         return False
 
-    # The factors of the story that the models share
-
-    def z_dist(self, x: Tensor | None) -> Any:
-        """p(z|x) for x [B, x_dim] in data units, or p(z)."""
-        if not self.reads_x:
-            return self.z_prior()
-        if x is None:
-            raise ValueError("x must be given: the prior p(z|x) reads it")
-        return self.z_prior(self.x_standardizer(x))
-
-    def z_guide_dist(self, x: Tensor | None, r: Tensor | None, y: Tensor | None) -> Any:
-        """q(z|x, r, y), or p(z|x) where the guide is the prior; arguments in data units."""
-        if x is None:
-            raise ValueError("x must be given: the guide reads it")
-        if self.z_guide is None:
-            return self.z_dist(x)
-        x = self.x_standardizer(x)
-        r = None if r is None else self.r_standardizer(r)
-        y = None if y is None else self.response.standardized(y).to(x.dtype)
-        return self.z_guide(x, r, y)
-
-    def covariates(self, z: Tensor, x: Tensor) -> Tensor:
-        """Return x [B, x_dim] as the story reads it after z: standardised."""
-        return self.x_standardizer(x)
-
-    def encoded(self, sample: Any, z: Tensor, x: Tensor) -> Tensor:
-        """`covariates` as a line of the story."""
-        return sample.note("e", lambda: self.covariates(z, x))
-
-    def c_dist(self, z: Tensor, covariates: Tensor) -> Any:
-        """p(c|z), or p(c|z, x) where a cost may be infinite or z is a member."""
-        cost = self.cost_net(z)
-        if self.infinite_net is None:
-            return cost
-        return InfiniteCost(cost, self.infinite_net(covariates))
-
-    def _outcome_dist(self, cost: Any, revenue: Any, covariates: Tensor, r: Tensor) -> Any:
-        """p(y | z, x, r): what the response makes of the order event between cost and revenue.
-
-        :param cost: the costs as the story's site gave them, or their distribution.
-        :param revenue: what they are compared with; `r`: the revenues in data units.
-        """
-        p_c, c = sides(cost)
-        event = OrderEvent(p_c, revenue, validate_args=False)
-        p_y = self.response.distribution(event, covariates, r)
-        return p_y if c is None else p_y.given_cost(c)
+    # Programs of Pyro, and factors that the models share: functions of a model.
+    model, guide, guide_of = programs.model, programs.guide, programs.guide_of
+    z_dist, z_guide_dist, c_dist = programs.z_dist, programs.z_guide_dist, programs.c_dist
+    covariates, encoded, outcome_dist = programs.covariates, programs.encoded, programs.outcome_dist
 
     def mapped(self, r: Tensor, covariates: Tensor | None = None) -> Tensor:
         """h(r), of revenues in data units, for the member that e names where there are members."""

@@ -242,7 +242,7 @@ class GCM(StrictPredictions):
 
         :param cost: the costs as the story's site gave them, or their distribution.
         """
-        return self._outcome_dist(cost, self.mapped(r, covariates), covariates, r)
+        return self.outcome_dist(cost, self.mapped(r, covariates), covariates, r)
 
     def learn_units(self, x: Tensor, r: Tensor, y: Tensor, moments: KnownMoments = None) -> None:
         """Learn the units of the columns, and the revenue map if it has a method `learn`."""

@@ -303,7 +303,7 @@ class IGCM(Posteriors):
 
         :param cost: the costs as the story's site gave them, or their distribution.
         """
-        return self._outcome_dist(cost, self.kernel_map(k), covariates, r)
+        return self.outcome_dist(cost, self.kernel_map(k), covariates, r)
 
     # Predictions
 

@@ -21,7 +21,7 @@ from pyro_gcm._utils.validation import (
     positive_int,
 )
 from pyro_gcm.models.base import OrderEventModel
-from pyro_gcm.models.story import given_or
+from pyro_gcm.models.programs import given_or
 from pyro_gcm.prediction.blocks import blocks
 from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows
 from pyro_gcm.prediction.predicted import FixedNoise, Latent, Predicted

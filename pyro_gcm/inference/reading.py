@@ -137,10 +137,6 @@ class StoryModel(HasTensors, Protocol):
     objective_records: ClassVar[dict[str, Objective]]
 
     @property
-    def members_are_equal(self) -> bool:
-        """Whether all members count the same."""
-
-    @property
     def response(self) -> Outcomes:
         """The response, which knows the kind of y."""
 

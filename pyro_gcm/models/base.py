@@ -118,11 +118,6 @@ class OrderEventModel(nn.Module):
             return {}
         return self._once("shared", lambda: programs.shared_sites(self))
 
-    @property
-    def members_are_equal(self) -> bool:
-        """Whether z chooses from members, each with the same probability whatever x is."""
-        return False
-
     # Programs of Pyro, and factors that the models share: functions of a model.
     model, guide, guide_of = programs.model, programs.guide, programs.guide_of
     z_dist, z_guide_dist, c_dist = programs.z_dist, programs.z_guide_dist, programs.c_dist

@@ -100,11 +100,6 @@ class MemberGCM(GCM):
             self.add_parts(response, _widths(hidden), shape, seed=int(seed), **parts)
         build.add_units(self, self.members, {"z": self.z_dim}, int(seed))
 
-    @property
-    def members_are_equal(self) -> bool:
-        """Whether p(z) is 1 / members, for a `z_dist` that is not overridden."""
-        return self.member_weights == "uniform" and not self.overrides("z_dist")
-
     # The story: what is read of x, and which map r goes through, depend on the member
 
     def z_dist(self, x: Tensor | None) -> Any:
@@ -177,8 +172,8 @@ class MemberGCM(GCM):
 
     @property
     def draws_equally(self) -> bool:
-        """Whether members have equal weights."""
-        return self.member_weights == "uniform"
+        """Whether p(z) is 1 / members, for a `z_dist` that is not overridden."""
+        return self.member_weights == "uniform" and not self.overrides("z_dist")
 
     @property
     def can_leave_out(self) -> bool:

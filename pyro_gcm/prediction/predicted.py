@@ -111,7 +111,7 @@ class FixedNoise(Noise):
     def __init__(self, model: StoryModel, latents: Mapping[str, Latent], num_samples: int) -> None:
         # Not the model, which keeps this.
         self._places, self._samples = model.places, model.base_samples
-        self._members = model.members if model.members_are_equal else 0
+        self._members = model.members if model.draws_equally else 0
         self._further: dict[str, int] = {}  # first coordinates of sites that have no place
         strata, self._stride, further = 1, {}, 0
         for name, site in latents.items():

@@ -57,13 +57,23 @@ def main(arguments: argparse.Namespace) -> None:
     print(f"written: {arguments.output / 'REPORT.md'}")
 
 
+#: Figure -> whether its tables are there.
+FIGURES: dict[str, Callable[[Results], bool]] = {
+    "held_out.png": lambda results: "public_held-out" in results,
+    "changes.png": lambda results: bool(set(CHANGES_OF) & set(results)),
+    "credit.png": lambda results: (
+        "credit_falls" in results and bool(set(CREDIT_FILES) & set(results))
+    ),
+}
+
+
 def draw(results: Results, folder: Path) -> None:
     """The figures of the tables that are there."""
-    if "public_held-out" in results:
+    if FIGURES["held_out.png"](results):
         draw_held_out(results["public_held-out"], folder / "held_out.png")
-    if set(CHANGES_OF) & set(results):
+    if FIGURES["changes.png"](results):
         draw_changes(joined(results, CHANGES_OF), folder / "changes.png")
-    if _credit_figure(results):
+    if FIGURES["credit.png"](results):
         draw_credit(joined(results, CREDIT_FILES), results["credit_falls"], folder / "credit.png")
     curves = results.get("quantile_curves", pd.DataFrame(columns=["method"]))
     for name, methods in curve_groups(list(curves["method"].unique())).items():
@@ -206,20 +216,8 @@ def _hours(table: pd.DataFrame) -> str:
     return f"{hours:.1f}" if hours >= 0.05 else "< 0.1"
 
 
-def _figure(results: Results) -> str:
-    there = "public_held-out" in results
-    return "![How far each method is behind the first](figures/held_out.png)" if there else ""
-
-
-def _credit_figure(results: Results) -> str:
-    if "credit_falls" in results and set(CREDIT_FILES) & set(results):
-        return "![Points of AUC lost by directions, and the largest falls](figures/credit.png)"
-    return ""
-
-
-def _changes_figure(results: Results) -> str:
-    text = "Every method against the mean of all, a line for each change"
-    return f"![{text}](figures/changes.png)" if set(CHANGES_OF) & set(results) else ""
+def _figure(results: Results, name: str, text: str) -> str:
+    return f"![{text}](figures/{name})" if FIGURES[name](results) else ""
 
 
 def _curves(results: Results) -> str:
@@ -258,8 +256,6 @@ PLACEHOLDERS: dict[str, Callable[..., str]] = {
     "files": _files,
     "versions": versions_of_files,
     "figure": _figure,
-    "credit_figure": _credit_figure,
-    "changes_figure": _changes_figure,
     "curves": _curves,
     "standings": _standings,
     "score": _score,

@@ -6,16 +6,15 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
 
 import pyro_gcm
-from pyro_gcm import GCM, IGCM, FitResult, baselines, data
+from pyro_gcm import GCM, IGCM, FitResult, baselines, data, fit_members
 from pyro_gcm.responses import Continuous
 from pyro_gcm.training import AdamW, Diverged, gathered
-from reproduce.methods.estimators import DefaultMembers
 from reproduce.runs import Settings
 
 #: Name of a setting -> its three values in the search, the default first.
@@ -106,6 +105,28 @@ def seeded(make: Callable[..., Any]) -> Callable[..., Any]:
             return make(*sizes, **options)
 
     return made
+
+
+class DefaultMembers:
+    """What `pyro_gcm.fit_members` makes of a table when nothing else is chosen.
+
+    :param seed: of the weights, the batches and the rows for early stopping.
+    """
+
+    model: GCM
+
+    def __init__(self, *, response: Literal["binary", "continuous"], seed: int) -> None:
+        self.response, self.seed = response, seed
+
+    def fit(self, x: Tensor, r: Tensor, y: Tensor) -> DefaultMembers:
+        """Train on rows; returns itself."""
+        options: dict[str, Any] = {"response": self.response, "seed": self.seed}
+        self.model = fit_members(x, r, y, **options, device="cpu", progress=False).model
+        return self
+
+    def predict(self, x: Tensor, r: Tensor) -> Tensor:
+        """Pr(y = 1) or the mean, [B]."""
+        return self.model.predict(x, r)
 
 
 #: Forms of GCM: the paper's, that with alternatives, and that with splines of the revenues as well.

@@ -16,7 +16,7 @@ from pyro_gcm._utils.table import names_of
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive_int
 from pyro_gcm.inference.program_arviz import container, dataset
-from pyro_gcm.models.posteriors import Posteriors
+from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.prediction import PosteriorDraws
 
 #: Dimensions of a site after those of chain, draw and datum; the costs have one or two.
@@ -32,7 +32,7 @@ _DIMENSIONS = {
 
 @one_thread()
 def to_arviz(
-    model: Posteriors,
+    model: Predictions,
     x: ArrayLike,
     r: ArrayLike,
     y: ArrayLike,
@@ -75,7 +75,7 @@ def to_arviz(
     :param num_samples: draws of every datum, one chain.
     :param x_names: names of the covariates, in place of the columns' own.
     :param r_names: names of the revenues.
-    :param method, num_proposals, progress: as of `Posteriors.posterior`.
+    :param method, num_proposals, progress: as of `GCM.posterior`.
     :raises ValueError: for wrong shapes, values or numbers of names.
     """
     num_samples = positive_int("num_samples", num_samples)
@@ -126,7 +126,7 @@ def to_arviz(
     return container(groups)
 
 
-def _of_members(model: Posteriors, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
+def _of_members(model: Predictions, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
     """log p(y | z, x, r) of every member, [K, B]."""
     every = torch.eye(model.members)[:, None].expand(-1, len(x), -1)
     return model.log_likelihood(x, r, y, sites={"z": every})

@@ -15,13 +15,13 @@ from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, positive_int
 from pyro_gcm.inference import given_inputs, uncollapse
 from pyro_gcm.inference.views import unannounced
-from pyro_gcm.models.posteriors import Posteriors
+from pyro_gcm.models.predictions import Predictions
 
 
 @one_thread()
 @torch.no_grad()
 def guide_draws(
-    model: Posteriors,
+    model: Predictions,
     x: ArrayLike,
     r: ArrayLike,
     y: ArrayLike,

@@ -20,7 +20,7 @@ from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, matrix, one_of, positive_int
 from pyro_gcm.models.base import OrderEventModel
-from pyro_gcm.models.posteriors import Posteriors
+from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.prediction.predicted import Predicted
 
 #: Relative distance within which two values are equal: predictions put revenues on a fine grid.
@@ -99,7 +99,7 @@ class SBCResult:
 
 @one_thread()
 def simulation_based_calibration(
-    model: Posteriors,
+    model: Predictions,
     x: ArrayLike | None = None,
     r: ArrayLike | None = None,
     *,

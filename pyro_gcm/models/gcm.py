@@ -19,8 +19,8 @@ from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import no_nan, positive_int
 from pyro_gcm.distributions.numerics import coarse
 from pyro_gcm.inference.reading import Objective, Plan, in_units
-from pyro_gcm.models import build
-from pyro_gcm.models.strict_predictions import StrictPredictions
+from pyro_gcm.models import build, required
+from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.nets import Conditional, StandardNormal
 from pyro_gcm.nets.conditional import joined, widths_of
 from pyro_gcm.responses import AxisResponse, Response
@@ -29,7 +29,7 @@ JOINT_PARTS = ("x_decoder.", "r_decoder.", "w_guide.")
 
 
 @recorded("models.GCM")
-class GCM(StrictPredictions):
+class GCM(Predictions):
     """Strictly monotone p(y | x, r): y is the event that a latent cost stays below the revenue.
 
     Generative story, every name a Pyro site::
@@ -252,6 +252,24 @@ class GCM(StrictPredictions):
             learn(self.r_standardizer(r.to(self.device)))
 
     # Predictions
+
+    surface_blocks, reaching = required.surface_blocks, required.reaching
+    required_revenue = required.required_revenue
+
+    def response_model(self, name: str) -> Any:
+        """This model with one of `responses.Several` responses, for its predictions.
+
+        It shares all weights with this one, and predicts; it is neither trained nor saved.
+
+        :param name: of the response.
+        :raises ValueError: for another name, and for a model with one response.
+        """
+        return self.response.model_of(self, name)
+
+    @property
+    def tells_the_figure(self) -> bool:
+        """Whether r enters y alone, through its map, so that predictions need not be read anew."""
+        return not self.overrides("story", "y_dist")
 
     def mapped(self, r: Tensor, covariates: Tensor | None = None) -> Tensor:
         """h(r), of given draws, or of all members without them."""

@@ -28,8 +28,8 @@ from pyro_gcm.distributions import (
 from pyro_gcm.distributions.numerics import coarse
 from pyro_gcm.inference.reading import Objective, Plan, Reader, in_units
 from pyro_gcm.models import build
-from pyro_gcm.models.posteriors import Posteriors
-from pyro_gcm.models.predictions import Count, prediction
+from pyro_gcm.models.calls import Count, prediction
+from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.nets import PositiveLinear, RevenueGuide, StandardNormal
 from pyro_gcm.nets.conditional import Conditional, joined, widths_of
 from pyro_gcm.nets.parts import check_guide, one_row
@@ -42,7 +42,7 @@ _objective = partial(Objective, untrained=("x_decoder.",), generates_revenue=Tru
 
 
 @recorded("models.IGCM")
-class IGCM(Posteriors):
+class IGCM(Predictions):
     """Implicitly monotone p(y | x, r): r and y both rise with a latent kernel k.
 
     Generative story, every name a Pyro site::

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -12,75 +11,32 @@ from torch import Tensor
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.tensors import ArrayLike
 from pyro_gcm._utils.validation import (
-    check_names,
     checked_data,
-    full_precision,
     kind,
     matrix,
     positive,
     positive_int,
 )
+from pyro_gcm.models import posteriors
 from pyro_gcm.models.base import OrderEventModel
+from pyro_gcm.models.calls import Count, prediction
 from pyro_gcm.models.programs import given_or
 from pyro_gcm.prediction.blocks import blocks
-from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows
+from pyro_gcm.prediction.draws import Draws, Rows, SurfaceDraws
 from pyro_gcm.prediction.predicted import FixedNoise, Latent, Predicted
 from pyro_gcm.prediction.predictive import Predicts
 
-Method = TypeVar("Method", bound=Callable[..., Any])
 #: What `surface` makes of a block of predictions [b, R]: a tensor [b, ...].
 Reduce = Callable[[Tensor], Tensor]
-#: A number of draws of z, by default that of the model.
-Count = int | None
-
-
-def prediction(method: Method) -> Method:
-    """A public method without gradients, in evaluation mode, on one thread.
-
-    Its first argument may be on any device; tensors come back on that device, and arrays of other
-    kinds count as being on the CPU. A distribution stays where the model is.
-    """
-
-    @functools.wraps(method)
-    def predict(self: Any, x: ArrayLike, *args: Any, **kwargs: Any) -> Any:
-        full_precision(self)
-        self.check_story("model")
-        if not self.is_trained:
-            self.warn_once(
-                f"{self.name} has not been fitted: its predictions are those of its initial weights"
-            )
-        known = (self.training_summary or {}).get("columns", {})
-        if any(known.values()):
-            given = x, kwargs.get("r"), kwargs.get("revenues"), *args[:1]
-            for name, value in zip("xrrr", given, strict=False):
-                check_names(name, value, known.get(name))
-        home = x.device if isinstance(x, Tensor) else torch.device("cpu")
-        with evaluating(self), torch.no_grad():
-            result = method(self, x, *args, **kwargs)
-        if home != self.device and isinstance(result, Tensor | PosteriorDraws | SurfaceDraws):
-            return result.to(home)
-        return result
-
-    return cast(Method, predict)
-
-
-class SurfaceDraws(NamedTuple):
-    """Predictions given each of N draws: values [N, B, R] and weights [N, B, R] that sum to 1.
-
-    `weights` is None where they are equal.
-    """
-
-    values: Tensor
-    weights: Tensor | None
-
-    def to(self, device: torch.device) -> SurfaceDraws:
-        """The same on another device."""
-        weights = None if self.weights is None else self.weights.to(device)
-        return SurfaceDraws(self.values.to(device), weights)
 
 
 class Predictions(OrderEventModel):
-    """A model with its predictions."""
+    """A model with its predictions, and with the draws of its sites (`models.posteriors`)."""
+
+    simulate, cost, cost_posterior = posteriors.simulate, posteriors.cost, posteriors.cost_posterior
+    posterior, responsibilities = posteriors.posterior, posteriors.responsibilities
+    log_likelihood, latent_shapes = posteriors.log_likelihood, posteriors.latent_shapes
+    effective_sample_size = posteriors.effective_sample_size
 
     @prediction
     def predict(self, x: ArrayLike, r: ArrayLike, *, num_samples: Count = None) -> Tensor:

@@ -212,6 +212,21 @@ class PosteriorDraws(Mapping[str, Tensor]):
             values[index] = quality[name]
 
 
+class SurfaceDraws(NamedTuple):
+    """Predictions given each of N draws: values [N, B, R] and weights [N, B, R] that sum to 1.
+
+    `weights` is None where they are equal.
+    """
+
+    values: Tensor
+    weights: Tensor | None
+
+    def to(self, device: torch.device) -> SurfaceDraws:
+        """The same on another device."""
+        weights = None if self.weights is None else self.weights.to(device)
+        return SurfaceDraws(self.values.to(device), weights)
+
+
 def joined(parts: Sequence[PosteriorDraws]) -> PosteriorDraws:
     """Draws of the same rows after each other, from different draws of what all rows share."""
     sites = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}

@@ -1,0 +1,210 @@
+"""Surfaces where revenues enter y alone, and the revenue that a level takes: methods of `GCM`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyro_gcm._utils.bisection import smallest_reaching
+from pyro_gcm._utils.options import number, share
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix, positive_int, same_rows
+from pyro_gcm.distributions.event_forms import some
+from pyro_gcm.models.calls import Count, prediction
+from pyro_gcm.models.predictions import Predictions
+from pyro_gcm.prediction.blocks import PASS, blocks, in_blocks, whole_vectors
+from pyro_gcm.prediction.predicted import FixedNoise, Predicted
+
+#: Rows of x that are evaluated at all revenues at a time, at most.
+_ROWS = 64
+#: Numbers of all coordinates that are computed together: few enough for a processor's cache.
+_PLANES = 1 << 16
+
+
+def surface_blocks(
+    self: Any, x: Tensor, revenues: Tensor, noise: FixedNoise, memory: float
+) -> Iterator[Tensor]:
+    """Blocks [b, R] of `surface` after the checks; x is encoded once for all revenues."""
+    if not self.tells_the_figure:
+        yield from Predictions.surface_blocks(self, x, revenues, noise, memory)
+        return
+    dims, coordinates = len(self.cost_shape), math.prod(self.map_shape(self.cost_shape))
+    size = max(1, int(memory / (256 * coordinates)))
+
+    @lru_cache(maxsize=1)
+    def mapped(start: int) -> Tensor:  # [R, members or 1, 1, (G,) K]
+        part = in_blocks(self.mapped, revenues[start : start + size], draws=16)
+        return part.reshape(len(part), -1, 1, *part.shape[-dims:])
+
+    dtype = self.response.prediction_dtype(self.dtype)
+    few = max(1, int(memory / (4 * dtype.itemsize * len(revenues))))
+    for count, (rows,) in blocks(x, draws=max(noise.count, PASS // _ROWS)):
+        any_revenues = revenues[:1].expand(len(rows), -1)
+        draws = Predicted(self, self.prediction_plan, noise).read(rows, any_revenues)
+        step = whole_vectors(min(few, count), draws.num_draws) if draws.has_rows else len(rows)
+        for first in range(0, count, step):
+            p_y = draws.outcomes(slice(first, first + step))
+            numbers = p_y.event.batch_shape.numel() * math.prod(self.cost_shape)
+            at_once = max(1, _PLANES // numbers)
+            found = []
+            for start in range(0, len(revenues), size):
+                for part in mapped(start).split(at_once):
+                    values = self.response.predict(p_y.with_revenue(part))
+                    found.append(draws.mean(values, first).to(dtype))
+            yield from torch.cat(found).T[: count - first].split(few)
+
+
+@prediction
+def required_revenue(
+    self: Any,
+    x: ArrayLike,
+    level: float = 0.9,
+    *,
+    revenue: int = 0,
+    r: ArrayLike | None = None,
+    num_samples: Count = None,
+) -> Tensor:
+    """The smallest value of one revenue at which the prediction reaches a level, [B].
+
+    The cheapest bid that wins with probability 0.9, the smallest dose that half of the patients
+    respond to. It is found by evaluating `predict`, and is in data units.
+
+    :param x: [B, x_dim] in data units.
+    :param level: of the prediction: a probability, or a value of y.
+    :param revenue: index of the revenue that is searched for.
+    :param r: the other revenues, [B, r_dim - 1] or [r_dim - 1] in the order of the columns, or
+        with a column of NaN for the one that is searched for, [B, r_dim] or [r_dim]; their
+        training means by default.
+    :returns: inf where no revenue reaches the level, -inf where every revenue does (within
+        2^20 standard deviations of the training data).
+    :raises ValueError: for a revenue index out of range, a number in `r` in place of the
+        revenue that is searched for, and for quantile levels.
+    """
+    noise = self.noise(num_samples)
+    x = matrix("x", x, self.x_dim, "x_dim", self.device)
+    loc, scale = self.r_standardizer.loc.double(), self.r_standardizer.scale.double()
+    level, revenue, rows = checked_search(
+        level, revenue, r, x, loc, is_probability=self.response.is_probability
+    )
+    self.response.check_rises_in(revenue)
+    dtype = torch.promote_types(self.dtype, self.r_standardizer.loc.dtype)
+    return _reaching(self, noise, level, revenue, (loc[revenue], scale[revenue]), dtype, x, rows)
+
+
+@prediction
+def reaching(
+    self: Any, x: Tensor, r: Tensor, level: float, revenue: int = 0, *, each: bool = False
+) -> Tensor:
+    """The smallest number of the model's type in place of one revenue that reaches a level.
+
+    :param x: [B, x_dim] in data units; `r`: [B, r_dim], in which that revenue does not count.
+    :param each: whether it is asked of each of the K members, too.
+    :returns: [1, B], or with `each` [1 + K, B]; inf where no number up to 2^20 reaches it, and
+        -inf where all from -2^20 on do.
+    """
+    rows, count = self.rows(x, r), 1 + self.members * each
+    of = torch.arange(count, device=self.device).repeat_interleave(len(rows.x))
+    x, r = rows.x.repeat(count, 1), rows.r.double().repeat(count, 1)
+    unit = r.new_zeros(()), r.new_ones(())
+    found = _reaching(self, self.noise(None), level, revenue, unit, self.dtype, x, r, of)
+    return found.reshape(count, -1)
+
+
+def _reaching(
+    self: Any,
+    noise: FixedNoise,
+    level: float,
+    revenue: int,
+    unit: tuple[Tensor, Tensor],
+    dtype: torch.dtype,
+    *rows: Tensor,
+) -> Tensor:
+    """The smallest value of a revenue at which predictions reach a level, [B].
+
+    :param unit: where the search starts, and its step.
+    :param rows: x, r, and which prediction has to reach it: 0 for the mean, 1 + k for that
+        given draw k, [B]; the mean by default.
+    """
+    rounded = self.response.prediction_dtype(self.dtype)  # as the prediction at the result
+
+    def search(count: int, x: Tensor, r: Tensor, of: Tensor | None = None) -> Tensor:
+        draws, kept = Predicted(self, self.prediction_plan, noise).read(x, r), len(x)
+        if self.tells_the_figure:
+            draws, kept = draws.first_rows(count, len(x))
+
+        def prediction(value: Tensor) -> Tensor:
+            moved = r.clone()
+            moved[:kept, revenue] = value
+            if self.tells_the_figure:
+                # A member's map is chosen by e.
+                mapped = self.mapped(moved, draws.values.get("e", x))
+                own = some(mapped, slice(kept), len(self.cost_shape))
+                p_y = draws.p_y.with_revenue(own)
+            else:
+                again = Predicted(self, self.prediction_plan, known=draws.values)
+                p_y = again.read(x, moved).p_y
+            values = self.response.predict(p_y)
+            mean = draws.mean(values)
+            if of is not None:
+                mean = torch.cat([mean[None], values]).gather(0, of[None, :kept])[0]
+            return mean.to(rounded).double()
+
+        start, step = (each.expand(kept) for each in unit)
+        return smallest_reaching(prediction, level, start, step, dtype)[:count]
+
+    parts = blocks(*rows, draws=noise.count)
+    return torch.cat([search(count, *columns) for count, columns in parts])
+
+
+def checked_search(
+    level: float,
+    revenue: int,
+    r: ArrayLike | None,
+    x: Tensor,
+    loc: Tensor,
+    *,
+    is_probability: bool,
+) -> tuple[float, int, Tensor]:
+    """The level, the index of the revenue, and the rows [B, r_dim] where a search starts.
+
+    :param x: the rows [B, x_dim]; `loc`: training means of the revenues, [r_dim].
+    :raises ValueError: see `required_revenue`.
+    """
+    if is_probability:
+        share("level", level, "a probability")
+    level, revenue = number("level", level), positive_int("revenue", revenue, minimum=0)
+    if revenue >= len(loc):
+        raise ValueError(
+            f"revenue index out of range: it must be below r_dim={len(loc)}, got {revenue}"
+        )
+    rows = _with_start(r, len(x), revenue, loc)
+    same_rows(x=x, r=rows)
+    return level, revenue, rows
+
+
+def _with_start(r: ArrayLike | None, count: int, revenue: int, loc: Tensor) -> Tensor:
+    """Revenues [B, m] with the training mean in the column that is searched for."""
+    if r is None:
+        return loc.expand(count, -1)
+    size = len(loc)
+    rows: Any = as_tensor("r", r, loc.device).double()
+    if rows.dim() == 1:
+        if len(rows) not in (size - 1, size):
+            raise ValueError(f"r must have {size - 1} or {size} values, got {len(rows)}")
+        rows = rows.expand(count, -1)
+    if rows.dim() == 2 and rows.shape[1] == size - 1:
+        start = loc[revenue].expand(len(rows), 1)
+        rows = torch.cat([rows[:, :revenue], start, rows[:, revenue:]], 1)
+    elif rows.dim() == 2 and rows.shape[1] == size:
+        given = ~rows[:, revenue].isnan()
+        if given.any():
+            raise ValueError(
+                f"r must have NaN in column {revenue}, the revenue that is searched for, or leave "
+                f"the column out, got {rows[given, revenue][0].item():g}"
+            )
+        rows = rows.index_fill(1, torch.tensor([revenue], device=rows.device), loc[revenue].item())
+    return matrix("r", rows, size, "r_dim")

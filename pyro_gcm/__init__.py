@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pyro_gcm.arviz_export import to_arviz
     from pyro_gcm.audit import MonotonicityAudit, audit_monotonicity
     from pyro_gcm.data import SurvivalTimes
-    from pyro_gcm.inference import FitResult, FitSettings, fit
+    from pyro_gcm.inference import FitResult, fit
     from pyro_gcm.io import load, save
     from pyro_gcm.io.export import export
     from pyro_gcm.members import fit_members
@@ -58,7 +58,6 @@ __all__ = [
     "GCM",
     "IGCM",
     "FitResult",
-    "FitSettings",
     "MemberGCM",
     "MonotonicityAudit",
     "PosteriorDraws",
@@ -92,7 +91,6 @@ _HOMES = {
     "IGCM": "models",
     "MemberGCM": "models",
     "FitResult": "inference",
-    "FitSettings": "inference",
     "MonotonicityAudit": "audit",
     "PosteriorDraws": "prediction",
     "SurvivalTimes": "data",

@@ -16,14 +16,13 @@ from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, one_of, shown
 from pyro_gcm._utils.warn import told_once
-from pyro_gcm.inference import FitResult, fit
+from pyro_gcm.inference import Crossed, FitResult, cross_fit, fit
 from pyro_gcm.inference.training_data import checked_weights, counted
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.models.members import member_map
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 from pyro_gcm.responses import RESPONSES, Continuous, Response
-from pyro_gcm.training import gathered
 
 
 class FittedMembers(NamedTuple):
@@ -32,11 +31,13 @@ class FittedMembers(NamedTuple):
     :param model: predicts, and all else that a `GCM` does.
     :param settings: with which it was built and trained on all rows.
     :param result: of that training.
+    :param crossed: what predicts rows out of fold, if members left some out.
     """
 
     model: MemberGCM
     settings: MemberSettings
     result: FitResult
+    crossed: Crossed | None = None
 
 
 def build_members(
@@ -109,7 +110,6 @@ def fit_members(
     seed: int = 0,
     device: str | torch.device = "auto",
     progress: bool = True,
-    threads: int = 1,
 ) -> FittedMembers:
     """Build and train a GCM of members on rows (x, r, y) in the units of the data.
 
@@ -118,13 +118,12 @@ def fit_members(
     :param response: a name that `GCM` takes, such as "binary", "continuous" or "survival".
     :param settings: by default those of `MemberSettings.for_response`.
     :param early_stopping: whether each row is left out by two of the members, whose prediction
-        of it says how many epochs are best (`FitSettings.left_out`). "auto" does so for 20 to
-        20,000 rows: with more, the default number of epochs does not overfit. `settings` have the
-        most epochs.
+        of it says how many epochs are best (`inference.cross_fit`). "auto" does so for 20 to 20,000
+        rows: with more, the default number of epochs does not overfit. `settings` have the most
+        epochs.
     :param groups: a label for each row, [n], of which rows with the same one are left out together.
     :param ordered: groups of columns of x for the levels of ordered variables, as in `adult.x`
         "education=1", "education=2", ... (`nets.TabularFeatures`).
-    :param threads: of torch, see `FitSettings`.
     :raises ValueError: for wrong shapes, values or options, before any work is done.
 
     >>> import torch
@@ -149,17 +148,20 @@ def fit_members(
         chosen, x_dim, r_dim, response=response, ordered=ordered, seed=seed_of(seed)
     )
     options: dict[str, Any] = chosen.training(model)._asdict()
-    options |= {"left_out": left_out, "schedule": "default", "sample_weight": sample_weight}
-    if settings is None and left_out:
-        options["epochs"] = None  # those of the table are no bound of early stopping
-    options |= {"seed": seed, "device": device, "progress": progress, "threads": threads}
-    options["groups"] = groups
-    result = fit(model, x, r, y, **gathered(options))
-    return FittedMembers(model, replace(chosen, epochs=len(result.rows)), result)
+    options |= {"sample_weight": sample_weight, "seed": seed, "device": device}
+    options["progress"] = progress
+    crossed = None
+    if left_out:
+        if settings is None:
+            options["epochs"] = None  # those of the table are no bound of early stopping
+        result, crossed = cross_fit(model, x, r, y, left_out=left_out, groups=groups, **options)
+    else:
+        result = fit(model, x, r, y, **options)
+    return FittedMembers(model, replace(chosen, epochs=len(result.rows)), result, crossed)
 
 
 def out_of_fold(
-    model: MemberGCM, result: FitResult, function: Callable[..., Tensor], *columns: Tensor
+    model: MemberGCM, crossed: Crossed, function: Callable[..., Tensor], *columns: Tensor
 ) -> Tensor:
     """Return, for every training row, the predictions of members that left it out, [n, ...].
 
@@ -167,37 +169,35 @@ def out_of_fold(
     which other members fit to those rows; in 21 fits to parts of five tables the log score of such
     predictions was not better than that of the same members on further rows (-.008 +- .006 nats).
 
-    :param result: of the training, in which members left rows out.
+    :param crossed: of the training, in which members left rows out.
     :param function: (model, *columns of some rows) -> what is asked for, [rows, ...], such as
         `lambda model, x, r: model.predict(x, r)`.
     :param columns: of the rows that counted in the training, each as often as it did, in their
         order, or of the first ones.
-    :raises ValueError: if no member left out rows, or for more rows than were trained on.
+    :raises ValueError: for more rows than were trained on.
 
     >>> import torch
     >>> from pyro_gcm.members import fit_members, out_of_fold
     >>> x, r = torch.randn(200, 3), torch.rand(200, 2)
     >>> y = (x[:, 0] + r.sum(1) > 1).float()
-    >>> model, _, result = fit_members(x, r, y, progress=False)
-    >>> out_of_fold(model, result, lambda model, x, r: model.predict(x, r), x, r).shape
+    >>> model, _, _, crossed = fit_members(x, r, y, progress=False)
+    >>> out_of_fold(model, crossed, lambda model, x, r: model.predict(x, r), x, r).shape
     torch.Size([200])
     """
-    if result.crossed is None:
-        raise ValueError("result must be of a training in which members left out rows")
-    design, fold, weights = result.crossed
+    leaves_out, fold, weights = crossed
     count = len(columns[0])
     if count > len(fold):
         raise ValueError(f"columns must be of the {len(fold)} rows trained on, got {count}")
     fold = fold[:count]
-    crossed = copy.deepcopy(model)
-    crossed.load_state_dict(weights)
-    logits = crossed.get_buffer("z_prior.logits")
+    before = copy.deepcopy(model)
+    before.load_state_dict(weights)
+    logits, before.member_weights = before.get_buffer("z_prior.logits"), "of some members"
     parts, order = [], []
-    for those in design.leaves_out.T.unique(dim=0):
+    for those in leaves_out.T.unique(dim=0):
         logits.copy_(torch.where(those, 0.0, -math.inf))
-        folds = (those == design.leaves_out.T).all(1).nonzero()[:, 0]
+        folds = (those == leaves_out.T).all(1).nonzero()[:, 0]
         rows = torch.isin(fold, folds).nonzero()[:, 0]
-        parts.append(function(crossed, *(column[rows] for column in columns)))
+        parts.append(function(before, *(column[rows] for column in columns)))
         order.append(rows)
     return torch.cat(parts)[torch.cat(order).argsort()]
 

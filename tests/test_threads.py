@@ -26,7 +26,6 @@ from pyro_gcm._utils.process_state import Randomness, exclusively
 from pyro_gcm.diagnostics import importance_diagnostics
 from pyro_gcm.members import MemberSettings, build_members
 from pyro_gcm.nets import Conditional
-from pyro_gcm.training import gathered
 
 X, R, Y = zoo.rows(count=120).map(Tensor.float)[:3]
 QUICK: Any = {"epochs": 2, "batch_size": 30, "progress": False}
@@ -37,7 +36,7 @@ def trained(make: Callable[[], Any], **options: Any) -> Callable[[], Results]:
     def run() -> Results:
         model = make()
         data = (X, R, Y) if model.dtype == torch.float32 else (X.double(), R.double(), Y.double())
-        result = fit(model, *data, **gathered({**QUICK, **options}))
+        result = fit(model, *data, **({**QUICK, **options}))
         return {**weights(model), "loss": result.history["loss"].to_numpy()}
 
     return run
@@ -58,7 +57,6 @@ FITS: dict[str, Callable[[], Results]] = {
     "sampled": trained(lambda: GCM(3, 2, hidden=4), num_particles=4),
     "through Pyro": trained(lambda: GCM(3, 2, hidden=4), elbo=Trace_ELBO(2)),
     "Renyi": trained(lambda: GCM(3, 2, hidden=4), num_particles=2, elbo="renyi"),
-    "Sobol": trained(lambda: GCM(3, 2, hidden=4), num_particles=4, particles="qmc"),
     "validation": trained(lambda: GCM(3, 2, hidden=4), num_particles=4, validation=0.2, patience=1),
     "members": trained(members),
     "IGCM": trained(lambda: IGCM(3, 2, hidden=4), num_particles=4),

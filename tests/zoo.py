@@ -22,7 +22,6 @@ from pyro_gcm.distributions import shifted
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import Conditional, PosteriorGuide
 from pyro_gcm.responses import Continuous, Ordinal, Survival, WholeDistribution
-from pyro_gcm.training import gathered
 
 X_DIM, R_DIM = 3, 2
 #: Parts of a model whose size says how much y tells of z.
@@ -128,7 +127,7 @@ KINDS: dict[str, Kind] = {
     "flow prior": _kind(prior="flow", guide="posterior_flow"),
     "categorical prior": _kind("continuous", prior="categorical"),
     "posterior guide": _kind(guide="posterior", fit={"elbo": "dreg"}),
-    "full posterior guide": _kind(guide="posterior_full", fit={"temperature": 0.5}),
+    "full posterior guide": _kind(guide="posterior_full"),
     "posterior flow": _kind(guide="posterior_flow"),
     "literal loss": _kind(prior="standard", fit={"elbo": "mean_field"}),
     "joint": _kind(**_JOINT),
@@ -239,7 +238,7 @@ def quickly(model: Any, data: Rows, **training: Any) -> FitResult:
     options = {"epochs": 2, "batch_size": 32, "num_particles": 4, "seed": 5, **training}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return fit(model, *data, progress=False, **gathered(options))
+        return fit(model, *data, progress=False, **options)
 
 
 @functools.cache

@@ -9,17 +9,10 @@ from torch import Tensor
 
 from pyro_gcm._utils.evaluating import check_trainable
 from pyro_gcm._utils.options import flag
-from pyro_gcm._utils.threads import one_thread, torch_threads
+from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, full_precision, kind, matrix, same_rows, vector
 from pyro_gcm.baselines.baseline import Baseline
-from pyro_gcm.training import (
-    FitResult,
-    Trainer,
-    TrainingOptions,
-    described,
-    rows_in_memory,
-    selected,
-)
+from pyro_gcm.training import FitResult, RowsInMemory, Training, TrainingOptions, selected
 from pyro_gcm.training.result import entropy, warn_if_worse
 
 
@@ -40,10 +33,9 @@ def fit(
     :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n], 0 or 1 if the response is binary.
     :param standardize: whether to learn the units of x, r and y from the training rows.
     :param options: epochs, batch_size, learning_rate, optimizer, schedule, clip_norm, validation,
-        patience, seed, device, progress, checkpoint, callback and threads, with
-        the meaning that they have in `pyro_gcm.fit` and `pyro_gcm.FitSettings`; those that a model
-        may choose there are 100 epochs, batches of 256, a rate of 0.01, Adam, "cosine" and 10. The
-        same seed gives the same rows in the same order.
+        patience, seed, device, progress, checkpoint and callback, with the meaning that they have
+        in `pyro_gcm.fit`; those that a model may choose there are 100 epochs, batches of 256, a
+        rate of 0.01, Adam, "cosine" and 10. The same seed gives the same rows in the same order.
     :returns: the history of `model.loss`, a mean over rows with y in standardised units.
     :raises TypeError: if the model is not a baseline, or an option has a wrong type.
     :raises ValueError: for wrong shapes, values or options, before training starts.
@@ -53,23 +45,34 @@ def fit(
     standardize = flag("standardize", standardize)
     given = TrainingOptions(**options)
     order = torch.Generator().manual_seed(given.seed)
-    parts = given.parts(len(data[0]), order)
+    learn, held_out = given.parts(len(data[0]), order)
     check_trainable(model)
-    with torch_threads(given.threads):
-        model.to(given.target)
-        parameters = dict(model.named_parameters())
-        identity = {"model": described(model), "standardize": standardize}
-        rows = rows_in_memory(
-            *(data, parts, given.batch_size, order, given.target),
-            prepare=lambda columns: list(model.standardized(*columns)),
-        )
-        trainer = _BaselineTrainer(model, parameters, given, rows, identity)
-        with trainer.randomness.in_use():
-            if standardize:
-                model.learn_units(*selected(data, parts[0]))
-            model.train()
-        result = trainer.run()
-    warn_if_worse(result, _constant_loss(model, selected(data[2:], parts[0])[0].double()))
+    model.to(given.target)
+    columns = [column.to(given.target) for column in data]
+
+    def batches(index: Tensor, order: torch.Generator | None) -> RowsInMemory:
+        size = given.batch_size
+        return RowsInMemory(columns, index, size, order, lambda rows: [*model.standardized(*rows)])
+
+    def loss(batch: list[Tensor]) -> Tensor:
+        return model.standard_loss(*batch) * len(batch[0])
+
+    def score(batch: list[Tensor]) -> Tensor:
+        with torch.enable_grad():  # the loss of PWL differentiates the score
+            return loss(batch).detach()
+
+    training = Training(
+        *(model, dict(model.named_parameters()), loss, score),
+        *(batches(learn, order), batches(held_out, None)),
+        given,
+        {"standardize": standardize, **scalars(model)},
+    )
+    with training.randomness.in_use():
+        if standardize:
+            model.learn_units(*selected(data, learn))
+        model.train()
+    result = training.run()
+    warn_if_worse(result, _constant_loss(model, selected(data[2:], learn)[0].double()))
     return result
 
 
@@ -80,6 +83,13 @@ def _constant_loss(model: Baseline, y: Tensor) -> float | None:
     if model.response == "binary":
         return entropy(y, torch.full_like(y, 1.0 / len(y)))
     return float(y.cpu().var(correction=0) / model.y_units.scale.double().cpu().square())
+
+
+def scalars(model: Baseline) -> dict[str, Any]:
+    """The numbers and names among the attributes of a baseline."""
+    kinds = bool | int | float | str
+    named = {name: value for name, value in vars(model).items() if not name.startswith("_")}
+    return {name: value for name, value in sorted(named.items()) if isinstance(value, kinds)}
 
 
 def checked_rows(model: Baseline, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> list[Tensor]:
@@ -103,19 +113,3 @@ def checked_rows(model: Baseline, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> l
             raise ValueError(f"y must be 0 or 1 for response='binary', got {float(other[0]):g}")
     model.check_revenues("r", columns["r"])
     return list(columns.values())
-
-
-class _BaselineTrainer(Trainer):
-    """Minimises the loss of a baseline."""
-
-    model: Baseline
-
-    def backward(self, batch: list[Tensor]) -> Tensor:
-        loss: Tensor = self.model.standard_loss(*batch)
-        loss.backward()
-        return loss.detach() * len(batch[0])
-
-    def loss(self, batch: list[Tensor]) -> float:
-        # The loss of PWL differentiates the score.
-        with torch.enable_grad():
-            return self.model.standard_loss(*batch).item() * len(batch[0])

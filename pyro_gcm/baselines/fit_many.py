@@ -18,16 +18,16 @@ from torch.nn.utils import vector_to_parameters
 from pyro_gcm._utils.evaluating import check_trainable
 from pyro_gcm._utils.options import flag, seed_of
 from pyro_gcm._utils.process_state import Randomness
-from pyro_gcm._utils.threads import one_thread, torch_threads
+from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, shown
 from pyro_gcm.baselines.baseline import Baseline
-from pyro_gcm.baselines.fit import checked_rows
-from pyro_gcm.training import Diverged, FitResult, TrainingOptions, described
+from pyro_gcm.baselines.fit import checked_rows, scalars
+from pyro_gcm.training import Diverged, FitResult, TrainingOptions
 from pyro_gcm.training.batches import GATHERED
-from pyro_gcm.training.finite_steps import not_finite
+from pyro_gcm.training.finite import not_finite
 
 #: Options of `fit` that belong to one run alone.
-_OF_ONE = ("seed", "validation", "patience", "held_out", "checkpoint")
+_OF_ONE = ("seed", "validation", "patience", "checkpoint")
 #: Steps of which the numbers are read together.
 _TOGETHER = 50
 
@@ -60,7 +60,7 @@ def fit_many(
     :param seeds: of the order of the rows, one for each model.
     :param standardize: whether every model learns the units of its rows.
     :param options: epochs, batch_size, learning_rate, optimizer, schedule, clip_norm, device,
-        progress, callback and threads, as in `fit`. The optimiser gets one parameter, [models,
+        progress and callback, as in `fit`. The optimiser gets one parameter, [models,
         weights of a model], and has to treat every element by itself, as Adam, AdamW and SGD do.
     :returns: for each model its result, whose seconds are those of all models, or the `Diverged`
         of `fit`, in which case it has the weights of the last epoch that it finished; the others
@@ -96,8 +96,7 @@ def fit_many(
     orders = [torch.Generator().manual_seed(seed_of(seed)) for seed in seeds]
     for model in models:
         check_trainable(model)
-    with torch_threads(given.threads):
-        return _Copies(models, orders, len(rows[0][0]), given).run(rows, standardize)
+    return _Copies(models, orders, len(rows[0][0]), given).run(rows, standardize)
 
 
 def _entries(name: str, values: Any) -> list[Any]:
@@ -121,7 +120,7 @@ def _kind(model: Baseline, rows: list[Tensor]) -> dict[str, Any]:
     """Return the properties that copies must have in common."""
     tensors = {**dict(model.named_parameters()), **dict(zip("xry", rows, strict=True))}
     shapes = {name: (*value.shape, value.dtype) for name, value in tensors.items()}
-    return {"class and options": described(model), **shapes}
+    return {"class and options": f"{type(model).__name__}{scalars(model)}", **shapes}
 
 
 class _Loss(nn.Module):

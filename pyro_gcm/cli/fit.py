@@ -100,12 +100,6 @@ def fit(
     device: Annotated[str, option("TEXT", "auto, cpu, cuda, or another device of torch.")] = (
         "auto"
     ),
-    threads: Annotated[
-        int,
-        number_option(
-            1, "Threads of the training: more than one helps large batches on idle cores."
-        ),
-    ] = 1,
     overwrite: Annotated[
         bool, flag("--overwrite", "Replace a model that was saved in the folder.")
     ] = False,
@@ -198,7 +192,6 @@ def fit(
         bootstrap=bootstrap,
         random_state=seed,
         device=device,
-        threads=threads,
         verbose=not quiet,
     )
     output.note(f"fitting a {type(estimator).__name__} to {len(train)} rows")

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._utils.validation import shown
-from pyro_gcm.estimators.training import TrainingRows
-from pyro_gcm.inference import FitResult
+from pyro_gcm.estimators.training import Trained, TrainingRows
 from pyro_gcm.members import out_of_fold
 from pyro_gcm.models import GCM, IGCM, MemberGCM
 
@@ -40,12 +39,12 @@ def check_calibrate(value: Any, left_out: int) -> bool | str:
     return value
 
 
-def best_steepness(model: MemberGCM, result: FitResult, rows: TrainingRows) -> float:
+def best_steepness(fitted: Trained, rows: TrainingRows) -> float:
     """The shift of the raw steepness of all costs that is best on rows that members left out.
 
     It is the lowest point of a parabola through the log loss of several shifts.
 
-    :param model: trained on the rows, with the result of that training.
+    :param fitted: the model, trained on the rows, of which members left some out.
     """
 
     def at_each(crossed: Any, x: Tensor, r: Tensor) -> Tensor:
@@ -59,7 +58,8 @@ def best_steepness(model: MemberGCM, result: FitResult, rows: TrainingRows) -> f
             raw.copy_(start)
         return torch.stack(found, 1)
 
-    p = out_of_fold(model, result, at_each, rows.x, rows.r).double().clamp(1e-9, 1.0 - 1e-9)
+    of_rows: Any = fitted.model, fitted.crossed, at_each, rows.x, rows.r
+    p = out_of_fold(*of_rows).double().clamp(1e-9, 1.0 - 1e-9)
     losses = -torch.where(rows.y[:, None] > 0.5, p.log(), (1.0 - p).log())
     square, slope, _ = np.polyfit(_TRIED, (rows.weights.double() @ losses).numpy(), 2)
     if square <= 0.0:

@@ -23,8 +23,7 @@ from pyro_gcm.estimators.calibration import (
 )
 from pyro_gcm.estimators.estimator import MonotoneEstimator, same_as_first
 from pyro_gcm.estimators.targets import Array, Values, check_labels, row_weights, target_column
-from pyro_gcm.estimators.training import TrainingPlan, TrainingRows
-from pyro_gcm.inference import FitResult
+from pyro_gcm.estimators.training import Trained, TrainingPlan, TrainingRows
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -115,14 +114,14 @@ class BinaryOutcome(ClassOutcome):
         check_calibrate(self.calibrate, 1 if self._goes_on else plan.left_out)
 
     def _calibrate(
-        self, model: Any, result: FitResult, rows: TrainingRows, steepness: float | None
+        self, fitted: Trained, rows: TrainingRows, steepness: float | None
     ) -> float | None:
         if self.calibrate is True and not self._goes_on:
             if steepness is None:
-                steepness = best_steepness(model, result, rows)
-            make_steeper(model, steepness)
+                steepness = best_steepness(fitted, rows)
+            make_steeper(fitted.model, steepness)
         if self.calibrate:
-            match_base_rate(model, rows)
+            match_base_rate(fitted.model, rows)
         return steepness
 
     def _event_among(self, classes: list[Any]) -> int:
@@ -201,7 +200,7 @@ class GCMClassifier(BinaryOutcome, Answers):
     :param batch_size: rows of a step.
     :param learning_rate: of the optimiser. What is None so far follows from the size of the table.
     :param early_stopping: whether each row is left out by two of the members, whose score on it
-        says when to stop (`FitSettings.left_out`); of another prior, whether a training on 85 % of
+        says when to stop (`inference.cross_fit`); of another prior, whether a training on 85 % of
         the rows says how many epochs are best for one on all. "auto" does so with 20 rows
         or more, of members up to 20,000, if `epochs` is None.
     :param class_weight: None, "balanced", or a mapping from classes to weights of their rows, of
@@ -214,7 +213,6 @@ class GCMClassifier(BinaryOutcome, Answers):
     :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
     :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
-    :param threads: of torch in the training, see `pyro_gcm.fit`; all else runs on one.
     :param verbose: whether training shows its progress.
 
     After `fit`: `model_`, a `GCM` whose x and r are those of `encoding_`; `bootstrap_models_`;

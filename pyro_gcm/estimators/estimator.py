@@ -20,8 +20,7 @@ from pyro_gcm.estimators.constraints import categories, directions
 from pyro_gcm.estimators.encoding import TableEncoding
 from pyro_gcm.estimators.state import FittedState
 from pyro_gcm.estimators.targets import Array, row_weights
-from pyro_gcm.estimators.training import TrainingPlan, TrainingRows, trained
-from pyro_gcm.inference import FitResult
+from pyro_gcm.estimators.training import Trained, TrainingPlan, TrainingRows, trained
 from pyro_gcm.inference.training_data import counted
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.responses import Response
@@ -95,7 +94,6 @@ class MonotoneEstimator(FittedState):
     warm_start: bool = False
     random_state: Any = 0
     device: str = "auto"
-    threads: int = 1
     verbose: bool = False
 
     def _plan(self, response: str | Response, rows: TrainingRows) -> TrainingPlan:
@@ -142,29 +140,28 @@ class MonotoneEstimator(FittedState):
         widths = [code.width for code in encoding.columns if code.width] or [1]
         rows = TrainingRows(*encoding(columns), y, weights, widths, encoding.ordered)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        common: Any = {"device": self.device, "threads": self.threads}
-        common["progress"] = bool(self.verbose)
+        common: Any = {"device": self.device, "progress": bool(self.verbose)}
         if not goes_on:
             response = self._settled(response, rows, seed=seed, **common)
-        plan, trainings = self._plan(response, rows), list[tuple[Any, FitResult]]()
+        plan, trainings = self._plan(response, rows), list[Trained]()
         self._check_plan(plan)
         steepness: float | None = None
         before = [self.model_, *self.bootstrap_models_] if goes_on else [None] * (1 + count)
         for number, earlier in enumerate(before):
             drawn = rows.resampled(seed + number) if number else rows
             common |= {"seed": seed + number, "before": earlier}
-            like = trainings[0][1] if number else None
+            like = trainings[0].result if number else None
             trainings.append(trained(plan, drawn, like=like, **common))
-            steepness = self._calibrate(*trainings[-1], drawn, steepness)
+            steepness = self._calibrate(trainings[-1], drawn, steepness)
         # All that follows is after the training: a fit that fails leaves the last one.
         if not goes_on:
             self.n_features_in_ = len(columns)
             self.__dict__.pop("feature_names_in_", None)
             if columns.names is not None:
                 self.feature_names_in_ = np.array(columns.names, dtype=object)
-        self.encoding_, history = encoding, trainings[0][1].rows
-        self.model_, *self.bootstrap_models_ = [model for model, _ in trainings]
-        self._learn_out_of_fold(*trainings[0], rows)
+        self.encoding_, history = encoding, trainings[0].result.rows
+        self.model_, *self.bootstrap_models_ = [each.model for each in trainings]
+        self._learn_out_of_fold(trainings[0], rows)
         self.n_iter_ = len(history)
         self.training_ = {"rows": len(y), "loss": float(history[-1]["loss"])}
 
@@ -172,7 +169,7 @@ class MonotoneEstimator(FittedState):
         """Refuse options that do not go with the plan; there are none by default."""
 
     def _calibrate(
-        self, model: Any, result: FitResult, rows: TrainingRows, steepness: float | None
+        self, fitted: Trained, rows: TrainingRows, steepness: float | None
     ) -> float | None:
         """Calibrate a model that was trained on these rows; nothing by default.
 
@@ -181,7 +178,7 @@ class MonotoneEstimator(FittedState):
         """
         return None
 
-    def _learn_out_of_fold(self, model: Any, result: FitResult, rows: TrainingRows) -> None:
+    def _learn_out_of_fold(self, fitted: Trained, rows: TrainingRows) -> None:
         """Learn from what members predict of rows that they left out; nothing by default."""
 
     def _check_warm_start(self, bootstrap: int) -> None:

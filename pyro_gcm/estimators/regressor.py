@@ -19,12 +19,11 @@ from pyro_gcm._utils.validation import as_tensor, one_of, positive_int, vector
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.estimator import MonotoneEstimator, in_numpy, same_as_first
 from pyro_gcm.estimators.targets import Array, row_weights, target_numbers
-from pyro_gcm.estimators.training import TrainingRows
-from pyro_gcm.inference import FitResult, fit
+from pyro_gcm.estimators.training import Trained, TrainingRows
+from pyro_gcm.inference import fit
 from pyro_gcm.inference.epoch_search import PATIENCE, SCHEDULE, VALIDATION
 from pyro_gcm.members import out_of_fold
 from pyro_gcm.responses import RESPONSES
-from pyro_gcm.training import gathered
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -110,16 +109,16 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         at = np.array([math.floor(tail * (LEVELS - 1)), math.ceil((1.0 - tail) * (LEVELS - 1))])
         return in_numpy(predictive.quantile(torch.from_numpy(self.ranks_[at])))
 
-    def _learn_out_of_fold(self, model: Any, result: FitResult, rows: TrainingRows) -> None:
+    def _learn_out_of_fold(self, fitted: Trained, rows: TrainingRows) -> None:
         """The ranks of the outcomes in what members predict of rows that they left out."""
         self.ranks_ = None
-        if result.crossed is None:
+        if fitted.crossed is None:
             return
 
         def rank(model: Any, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
             return model.predictive(x, r).cdf(y[:, None])[:, 0].double().cpu()
 
-        ranks, order = out_of_fold(model, result, rank, *rows[:3]).sort()
+        ranks, order = out_of_fold(fitted.model, fitted.crossed, rank, *rows[:3]).sort()
         below = rows.weights.double()[order].cumsum(0)
         places = torch.linspace(0.0, 1.0, LEVELS, dtype=torch.float64) * below[-1]
         at = torch.searchsorted(below, places).clamp(max=len(ranks) - 1)
@@ -166,14 +165,13 @@ class GCMRegressor(RealOutcome, Answers):
     :param batch_size: rows of a step.
     :param learning_rate: of the optimiser. What is None so far follows from the size of the table.
     :param early_stopping: whether each row is left out by two of the members, whose score on it
-        says when to stop (`FitSettings.left_out`); of another prior, whether a training on 85 % of
+        says when to stop (`inference.cross_fit`); of another prior, whether a training on 85 % of
         the rows says how many epochs are best for one on all. "auto" does so with 20 rows
         or more, of members up to 20,000, if `epochs` is None.
     :param bootstrap: models that are fitted on bootstrap samples, for bands.
     :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
     :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
-    :param threads: of torch in the training, see `pyro_gcm.fit`; all else runs on one.
     :param verbose: whether training shows its progress.
 
     After `fit`: `model_`, a `GCM` whose x and r are those of `encoding_`; `bootstrap_models_`;
@@ -218,11 +216,11 @@ class GCMRegressor(RealOutcome, Answers):
         for name in CHOICES:
             plan = self._plan(name, learn)
             model = plan.build(seed)
-            stops = {"patience": PATIENCE, "schedule": SCHEDULE, "searches": 0, "left_out": 0}
+            stops = {"patience": PATIENCE, "schedule": SCHEDULE}
             more = {"validation": tuple(held[:3]), "seed": seed, "sample_weight": learn.weight}
             options = {**plan.options(model), **common, **more, **stops}
             # The weights that are best for the others are kept.
-            fit(model, *learn[:3], **gathered(options))
+            fit(model, *learn[:3], **options)
             found = model.predictive(held.x, held.r).crps(held.y).cpu().double()
             scores[name] = float((held.weights * found).sum())
         return min(scores, key=scores.__getitem__)

@@ -69,14 +69,13 @@ class GCMSurvival(Answers):
     :param batch_size: rows of a step.
     :param learning_rate: of the optimiser. What is None so far follows from the size of the table.
     :param early_stopping: whether each row is left out by two of the members, whose score on it
-        says when to stop (`FitSettings.left_out`); of another prior, whether a training on 85 % of
+        says when to stop (`inference.cross_fit`); of another prior, whether a training on 85 % of
         the rows says how many epochs are best for one on all. "auto" does so with 20 rows
         or more, of members up to 20,000, if `epochs` is None.
     :param bootstrap: models that are fitted on bootstrap samples, for bands.
     :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
     :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
-    :param threads: of torch in the training, see `pyro_gcm.fit`; all else runs on one.
     :param verbose: whether training shows its progress.
 
     After `fit`: `model_`, a `GCM` whose x and r are those of `encoding_`; `unique_times_`, the

@@ -11,14 +11,13 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._utils.validation import positive, positive_int, shown
-from pyro_gcm.inference import FitResult, fit
-from pyro_gcm.inference.epoch_search import MOST
+from pyro_gcm.inference import Crossed, FitResult, cross_fit, fit, search_epochs
+from pyro_gcm.inference.epoch_search import MOST, SCHEDULE
 from pyro_gcm.members import build_members
 from pyro_gcm.models import GCM, IGCM, MemberGCM
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.member_settings import CROSSED_ROWS, MemberSettings, warn_of_few
 from pyro_gcm.responses import Response
-from pyro_gcm.training import gathered
 
 #: Rows of a prior, at most.
 PRIOR_ROWS = 200
@@ -103,10 +102,11 @@ class TrainingPlan:
     """A model and how it is trained.
 
     :param build: function seed -> untrained model.
-    :param options: function model -> options of `fit` and `FitSettings`, with how it stops.
+    :param options: function model -> options of `fit`.
     :param again: epochs of a training that goes on; as many as in `options` by default.
     :param prior: weight of `TrainingRows.with_prior`, as a number of rows; 0 for none.
-    :param left_out: by how many members each row is left out.
+    :param left_out: by how many members each row is left out, which say when to stop.
+    :param searches: whether to search for the number of epochs.
     """
 
     build: Callable[[int], GCM | IGCM]
@@ -114,6 +114,15 @@ class TrainingPlan:
     again: int | None = None
     prior: float = 0.0
     left_out: int = 0
+    searches: bool = False
+
+
+class Trained(NamedTuple):
+    """A trained model, the result of its training, and what predicts rows out of fold, if any."""
+
+    model: Any
+    result: FitResult
+    crossed: Crossed | None = None
 
 
 def gcm_plan(
@@ -152,10 +161,9 @@ def gcm_plan(
         return build_members(settings, x_dim, r_dim, seed=seed, **own)
 
     most = MOST * settings.epochs if left_out and options.epochs is None else settings.epochs
-    looked_for = {"left_out": left_out, "epochs": most, "schedule": "default"}
 
     def of_members(model: MemberGCM) -> dict[str, Any]:
-        return settings.training(model)._asdict() | looked_for
+        return settings.training(model)._asdict() | {"epochs": most}
 
     prior = PRIOR if count in FEW_ROWS else 0.0
     return TrainingPlan(build, of_members, settings.epochs, prior, left_out)
@@ -181,16 +189,15 @@ def _plain(
     """
     count, x_dim, r_dim = rows.shape
     searches = stops is not False and count >= CROSSED_ROWS.start
-    own = {**training, "searches": int(searches), "schedule": "default"}
 
     def build(seed: int) -> GCM | IGCM:
         return make(x_dim, r_dim, response=deepcopy(response), seed=seed, **parts)
 
     def of_training(model: OrderEventModel) -> dict[str, Any]:
-        return {**model.training_defaults(count)._asdict(), **own}
+        return {**model.training_defaults(count)._asdict(), **training}
 
     again = getattr(options, "n_iter_", None) if searches else None  # as many as were found
-    return TrainingPlan(build, of_training, again)
+    return TrainingPlan(build, of_training, again, searches=searches)
 
 
 def _asked(options: Any) -> tuple[dict[str, Any], dict[str, Any], bool | str]:
@@ -215,24 +222,30 @@ def trained(
     like: FitResult | None = None,
     before: Any = None,
     **common: Any,
-) -> tuple[Any, FitResult]:
+) -> Trained:
     """A trained model, and the result of its training.
 
     :param like: of an earlier training, whose epochs are taken in place of those of the plan.
     :param before: a trained model that is trained on, in its own units.
-    :param common: options of `fit` and `FitSettings`.
+    :param common: options of `fit`.
     """
     model = plan.build(seed) if before is None else before
     options = {**plan.options(model), "standardize": before is None}
+    looks = before is None and like is None
     if before is not None:
-        options |= {"epochs": plan.again or options["epochs"], "searches": 0, "left_out": 0}
-    if like is not None:
-        found = like.searches or like.crossed is not None
-        options |= {"epochs": None, "searches": like} if found else {"epochs": len(like.rows)}
-        options["left_out"] = 0
+        options["epochs"] = plan.again or options["epochs"]
+    elif like is not None:
+        options["epochs"] = like.best_epoch
+        if plan.left_out or plan.searches:
+            options["schedule"] = SCHEDULE
     if plan.prior:
         if before is None:  # the units are those of the rows themselves
             model.learn_units(*rows[:3])
         rows, options["standardize"] = rows.with_prior(plan.prior, seed), False
     options |= {"sample_weight": rows.weight, "seed": seed, **common}
-    return model, fit(model, rows.x, rows.r, rows.y, **gathered(options))
+    columns = rows.x, rows.r, rows.y
+    if looks and plan.left_out:
+        return Trained(model, *cross_fit(model, *columns, left_out=plan.left_out, **options))
+    if looks and plan.searches:
+        options |= {"epochs": search_epochs(model, *columns, **options), "schedule": SCHEDULE}
+    return Trained(model, fit(model, *columns, **options))

@@ -1,7 +1,9 @@
 """Program views, bounds and training."""
 
 from pyro_gcm.inference.bayesian import Bayesian, WeightPosterior, bayesian
+from pyro_gcm.inference.cross_fit import Crossed, cross_fit
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
+from pyro_gcm.inference.epoch_search import search_epochs
 from pyro_gcm.inference.fit import fit
 from pyro_gcm.inference.program_arviz import program_to_arviz
 from pyro_gcm.inference.reading import of_rows
@@ -15,23 +17,25 @@ from pyro_gcm.inference.views import (
     unannounced,
     uncollapse,
 )
-from pyro_gcm.training import FitResult, FitSettings
+from pyro_gcm.training import FitResult
 
 __all__ = [
     "Bayesian",
+    "Crossed",
     "FitResult",
-    "FitSettings",
     "ImportanceWeightedELBO",
     "TrainingPair",
     "WeightPosterior",
     "bayesian",
     "collapse",
     "conditional",
+    "cross_fit",
     "fit",
     "given_covariates",
     "given_inputs",
     "of_rows",
     "program_to_arviz",
+    "search_epochs",
     "temper",
     "unannounced",
     "uncollapse",

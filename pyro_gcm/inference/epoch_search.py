@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from pyro_gcm._utils.validation import positive_int
-from pyro_gcm._utils.writing import check_writable
+from pyro_gcm.inference.fit import Fittable, fit
 from pyro_gcm.training import Diverged, FitResult
-from pyro_gcm.training.checkpoint import Checkpoint
-from pyro_gcm.training.workers import Workers
 
 #: Share of the rows that a search holds out.
 VALIDATION = 0.15
@@ -25,94 +21,57 @@ SCHEDULE = "constant"
 MOST = 3
 
 
-class Search(NamedTuple):
-    """The result of the searches.
-
-    :param parts: on how many parts of the rows.
-    :param epochs: that are best, or None without a search.
-    :param results: of the searches; none where a checkpoint knows what they found.
-    """
-
-    parts: int = 0
-    epochs: int | None = None
-    results: tuple[FitResult, ...] = ()
-
-
 def search_epochs(
-    fit: Callable[..., FitResult], options: dict[str, Any], rows: int, workers: Workers
-) -> Search:
-    """Train without some of the rows as often as the model or the user asks; see `fit`.
+    model: Fittable,
+    x: Any,
+    r: Any,
+    y: Any,
+    *,
+    searches: int = 1,
+    epochs: int | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> int:
+    """The number of epochs that is best for rows that a training has not seen.
 
-    The weights of the model are afterwards as they were.
+    The rows are trained on without 15 % of them, and these are predicted after each epoch; the
+    weights of the model are afterwards as they were. Train with the number that is found and with
+    schedule="constant", with which the searches are made.
 
-    :param fit: `pyro_gcm.fit`, and `options`: of the fit on all rows, the model among them.
-    :param rows: number of rows that count.
-    :raises ValueError: for searches in rows that hold others out already, or are read anew.
+    :param searches: how many, each without other rows.
+    :param epochs: of a search, at most; by default three times those of the model.
+    :param options: of `fit`, but for those that say when to stop.
+    :raises ValueError: as `fit`, and for too few rows.
+    :raises Diverged: as `fit`; the model is as it was.
+
+    >>> import torch
+    >>> from pyro_gcm import GCM, fit
+    >>> from pyro_gcm.inference import search_epochs
+    >>> x, r = torch.randn(200, 3), torch.rand(200, 2)
+    >>> y = (x[:, 0] + r.sum(1) > 1).float()
+    >>> model = GCM(3, 2)
+    >>> epochs = search_epochs(model, x, r, y, epochs=5, progress=False)
+    >>> result = fit(model, x, r, y, epochs=epochs, schedule="constant", progress=False)
     """
-    model, asked, share = options["model"], options["searches"], options["validation"]
-    free = options["data"] is None and isinstance(share, int | float) and share == 0.0
-    if isinstance(asked, FitResult):
-        if not free or options["epochs"] is not None:
-            raise ValueError("searches must be left out with data, validation or epochs")
-        return Search(len(asked.searches), asked.best_epoch)
-    if asked is not None:
-        asked = positive_int("searches", asked, minimum=0)
-        if asked and not free:
-            raise ValueError("searches must be 0 with data or validation, as they hold rows out")
-        if asked and not 0 < round(VALIDATION * rows) < rows:
-            raise ValueError(f"searches must be 0 with fewer than 4 rows, got {rows}")
-    default = model.training_defaults(rows)
-    saved = Checkpoint(options["checkpoint"])
-    with workers.used():
-        state = workers.from_first(saved.read)
-    if state is not None:
-        with saved.undamaged(ValueError):
-            known = state["identity"]
-            if known.get("searches") and asked:
-                return Search(int(known["searches"]), int(known["epochs"]))
-            if asked:
-                raise ValueError("checkpoint is of another run: without a search for the epochs")
-    if not asked or state is not None:
-        return Search()
-    if saved.path is not None and workers.rank == 0:
-        check_writable(saved.path)
-    results = _searched(fit, options, asked, MOST * default.epochs)
-    return Search(asked, best_epoch(*results), results)
-
-
-def _searched(
-    fit: Callable[..., FitResult], options: dict[str, Any], count: int, most: int
-) -> tuple[FitResult, ...]:
-    """The results of the searches.
-
-    :param most: epochs of a search where `options` have none.
-    """
-    model, settings = options["model"], replace(options["settings"], patience=PATIENCE)
-    if settings.schedule == "default":
-        settings = replace(settings, schedule=SCHEDULE)
-    own = {**options, "validation": VALIDATION, "settings": settings, "searches": 0}
-    own |= {"epochs": options["epochs"] or most, "checkpoint": None, "callback": None}
+    searches = positive_int("searches", searches)
+    most = epochs or MOST * model.training_defaults(len(y)).epochs
+    stops = {"validation": VALIDATION, "patience": PATIENCE, "epochs": most, "schedule": SCHEDULE}
     before = copy.deepcopy(model.state_dict())
-    is_trained, summary = model.is_trained, model.training_summary
-
-    def restore() -> None:
-        model.load_state_dict(before)
-        model.is_trained, model.training_summary = is_trained, summary
-
+    known = model.is_trained, model.training_summary
     results = []
-    try:
-        for part in range(count):
-            results.append(fit(**{**own, "seed": options["seed"] + part}))
-            restore()
-    except Diverged as error:
-        found = str(error).split(". The model has")[0]
-        raise Diverged(
-            f"{found}, in a search for the number of epochs. The model is as it was: lower "
-            "learning_rate or clip_norm"
-        ) from None
-    finally:
-        restore()
-    return tuple(results)
+    for part in range(searches):
+        try:
+            results.append(fit(model, x, r, y, **{**options, **stops, "seed": seed + part}))
+        except Diverged as error:
+            found = str(error).split(". The model has")[0]
+            raise Diverged(
+                f"{found}, in a search for the number of epochs. The model is as it was: lower "
+                "learning_rate or clip_norm"
+            ) from None
+        finally:
+            model.load_state_dict(before)
+            model.is_trained, model.training_summary = known
+    return best_epoch(*results)
 
 
 def best_epoch(*searches: FitResult) -> int:

@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.distributions import Independent, MultivariateNormal, Normal, kl_divergence
 
 from pyro_gcm._utils.tensors import broadcast_shapes
-from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.revenue_posterior import coordinates
 from pyro_gcm.inference import bounds
@@ -29,8 +28,7 @@ class Scored(Reader):
     :param plan: of the objective.
     :param bound: what is computed from them, of `num_particles` draws of a row.
     :param noise: what drives draws.
-    :param temperature: factor on the log-densities of the latent sites.
-    :param log_shares: what takes the place of log p(z) of each row, [K, 1, B], if anything.
+    :param of_members: weights of each member's loss for the rows, [K, 1, B], if there are any.
     """
 
     def __init__(
@@ -39,12 +37,10 @@ class Scored(Reader):
         plan: Plan,
         bound: Any,
         noise: Noise,
-        temperature: float = 1.0,
-        log_shares: Tensor | None = None,
+        of_members: Tensor | None = None,
     ) -> None:
         super().__init__(model, plan)
-        self.bound, self.noise, self.temperature = bound, noise, temperature
-        self.log_shares = log_shares
+        self.bound, self.noise, self.of_members = bound, noise, of_members
         #: Whether log p - log q is replaced by minus a KL divergence where that is known.
         self.analytic = isinstance(bound, TraceMeanField_ELBO)
         #: Whether draws of the guide are prepared for the doubly reparametrised gradient.
@@ -102,8 +98,7 @@ class Scored(Reader):
             fn = self.distribution(name, p)
             return self._every(fn) if fn.has_enumerate_support else self._draw(name, fn)
         if name in self.q:
-            ratio = self._log_ratio(self.q[name], self.distribution(name, p), value)
-            self.terms[name] = self.temperature * ratio
+            self.terms[name] = self._log_ratio(self.q[name], self.distribution(name, p), value)
         return value
 
     def observe(self, name: str, p: Any, value: Tensor) -> Tensor:
@@ -132,7 +127,7 @@ class Scored(Reader):
         event = support.shape[support.dim() - len(p.event_shape) :]
         lead = (1,) * (2 + self.finite_sites)
         support = support.reshape(len(support), *lead, *event)
-        log_p = p.log_prob(support) if self.log_shares is None else self.log_shares
+        log_p = p.log_prob(support)
         self.finite = log_p if self.finite is None else self.finite + log_p
         self.finite_sites += 1
         return support
@@ -180,7 +175,8 @@ class Scored(Reader):
             parts = torch.broadcast_tensors(self.finite, sum(within, log_y))
             log_p, log_y = (part.flatten(0, self.finite_sites - 1) for part in parts)
             averages = self.plan.averages
-            log_y = (log_p.exp() * log_y).sum(0) if averages else torch.logsumexp(log_p + log_y, 0)
+            share = log_p.exp() if self.of_members is None else log_p.exp() * self.of_members
+            log_y = (share * log_y).sum(0) if averages else torch.logsumexp(log_p + log_y, 0)
         log_w: Tensor = (total + log_y).expand(self.shape)
         weighs = ImportanceWeightedELBO | RenyiELBO | bounds.EnumeratedWeightedELBO
         if not isinstance(self.bound, weighs):
@@ -201,6 +197,9 @@ class Scored(Reader):
 
 class Noise:
     """Independent draws from torch's generator."""
+
+    def new_batch(self, rows: int) -> None:
+        """Prepare for the rows of a batch."""
 
     def draw(self, q: Any, shape: tuple[int, ...]) -> Tensor:
         """Reparametrised draws [N, B, ...] of a distribution of batch shape [B] or ()."""
@@ -228,8 +227,6 @@ class QuasiRandomNoise(Noise):
     SHIFTS = 4096
 
     def __init__(self, particles: int, dim: int, seed: int, like: Tensor) -> None:
-        #: Kinds of distributions that are drawn at random, because nothing drives them.
-        self.at_random: set[str] = set()
         engine = torch.quasirandom.SobolEngine(dim, scramble=True, seed=seed)
         points = engine.draw(particles, dtype=torch.float64)
         shifts = torch.rand(
@@ -248,11 +245,6 @@ class QuasiRandomNoise(Noise):
         first, end = self.used, self.used + q.event_shape.numel()
         draws = _driven(q, self.base[..., first:end])
         if draws is None:
-            if type(q).__name__ not in self.at_random:
-                self.at_random.add(type(q).__name__)
-                warn_user(
-                    f"particles='qmc': nothing drives draws of {type(q).__name__}, which are random"
-                )
             return super().draw(q, shape)
         self.used = end
         return draws

@@ -11,11 +11,11 @@ from pyro.infer import ELBO, RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceMeanFie
 
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.process_state import Randomness
-from pyro_gcm._utils.validation import one_of, positive, positive_int
+from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.inference.bounds import EnumeratedWeightedELBO, PaperLoss
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO, is_dreg
 from pyro_gcm.inference.reading import Plan, Program, Reader, StoryModel, of
-from pyro_gcm.inference.views import collapse, conditional, given_covariates, temper
+from pyro_gcm.inference.views import collapse, conditional, given_covariates
 from pyro_gcm.prediction.predicted import Dry
 
 ELBOS: dict[str, Callable[..., ELBO]] = {
@@ -39,7 +39,6 @@ class TrainingPair(NamedTuple):
         trained on a likelihood of its own.
     :param loss: the only loss of the objective, or None where any ELBO will do.
     :param plan: how a reader of the story treats its sites.
-    :param temperature: factor on the log-densities of the latent sites.
     """
 
     program: Program
@@ -50,7 +49,6 @@ class TrainingPair(NamedTuple):
     averaged: tuple[str, ...] = ()
     loss: ELBO | None = None
     plan: Plan = Plan()
-    temperature: float = 1.0
 
     def bound(self, elbo: str | ELBO | None, num_particles: int, default: str = "iwae") -> ELBO:
         """The bound that `elbo` names or is, checked against the sites of this pair.
@@ -95,26 +93,6 @@ class TrainingPair(NamedTuple):
                 "'iwae', or a guide such as 'posterior'"
             )
         return bound
-
-    def tempered(self, temperature: float) -> TrainingPair:
-        """The pair with the log-densities of its latent sites multiplied by a factor above 0.
-
-        :raises ValueError: where the factor would have no effect, or no meaning.
-        """
-        if positive("temperature", temperature) == 1.0:
-            return self
-        if self.loss is not None or self.enumerated:
-            raise ValueError(
-                f"temperature must be 1 for this objective and prior, got {temperature}"
-            )
-        if "z" in self.shared:
-            raise ValueError(
-                "temperature has no effect where the guide draws z from the prior itself, since "
-                "their densities cancel: pass a guide such as 'amortised' or 'posterior'"
-            )
-        both = (temper(p, temperature, sites=("z", "k", "w")) for p in (self.program, self.guide))
-        program, guide = both
-        return self._replace(program=program, guide=guide, temperature=temperature)
 
 
 def training_pair(model: StoryModel, objective: str) -> TrainingPair:

@@ -155,7 +155,7 @@ class MemberSettings:
 
 
 def left_out_of(rows: int, stops: bool | str = "auto") -> int:
-    """By how many members each row is left out, so that they say when to stop (`FitSettings`).
+    """By how many members each row is left out, so that they say when to stop.
 
     :param stops: True for some, False for none, "auto" for what suits the number of rows.
     """

@@ -15,7 +15,7 @@ from pyro_gcm.inference.reading import Objective
 from pyro_gcm.models import build
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.gcm import GCM, JOINT_PARTS
-from pyro_gcm.models.member_settings import MemberSettings, left_out_of, warn_of_few
+from pyro_gcm.models.member_settings import MemberSettings, warn_of_few
 from pyro_gcm.nets import ConditionalCategorical, PiecewiseLinear, Probit
 from pyro_gcm.nets.conditional import widths_of
 from pyro_gcm.nets.members import ConstantCategorical, MemberCosts, MemberEncoder, gather_values
@@ -167,8 +167,7 @@ class MemberGCM(GCM):
 
     def training_defaults(self, rows: int) -> TrainingDefaults:
         """Options of `fit` where they are left out, which depend on the table."""
-        left_out = min(left_out_of(rows), self.members // 2) if self.can_leave_out else 0
-        return self._settings(rows).training(self)._replace(left_out=left_out)
+        return self._settings(rows).training(self)
 
     @property
     def draws_equally(self) -> bool:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator
-
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-#: Most rows of a block that is read from a table or from files.
-BLOCK_ROWS = 1 << 14
-
-#: Rows "x" [b, x_dim], "r" [b, r_dim] and "y" [b], each in float32 or float64; NaN where a value is
-#: missing.
+#: Rows "x" [b, x_dim], "r" [b, r_dim] and "y" [b], each in float32 or float64, and maybe their
+#: numbers, "row" [b].
 Block = dict[str, Tensor]
 
 
@@ -72,28 +66,3 @@ class Rows:
     def block(self) -> Block:
         """The rows, not copies."""
         return between(self._held, 0, self._count)
-
-
-def gathered(blocks: Iterator[Block], least: int) -> Iterator[Block]:
-    """The same rows in blocks of `least` rows or more, but for the last; each until the next."""
-    held = Rows(2 * least)
-    for block in blocks:
-        if not held and len(block["y"]) >= least:
-            yield block
-            continue
-        held.append(block)
-        if len(held) >= least:
-            yield held.block()
-            held.clear()
-    if held:
-        yield held.block()
-
-
-def checksum(block: Block, before: int = 0) -> int:
-    """A number that tells rows from other rows, whatever blocks they come in: their CRC-32.
-
-    :param before: that of the rows before this block.
-    """
-    matrices = {**block, "y": block["y"][:, None]}
-    columns = [matrices[name].contiguous().numpy().view(np.uint8) for name in "xry"]
-    return zlib.crc32(np.concatenate(columns, 1).data, before)

@@ -1,11 +1,11 @@
-"""The rows of a run, in mini-batches."""
+"""The rows of a training, in mini-batches."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ Columns = list[Tensor]
 
 
 class Batches(Protocol):
-    """Rows that a run visits once an epoch."""
+    """Rows that a training visits once an epoch."""
 
     rows: int
     steps: int  # batches of an epoch
@@ -25,8 +25,8 @@ class Batches(Protocol):
     def epoch(self, number: int) -> Iterator[Columns]:
         """The batches of epoch `number`, counted from 0."""
 
-    def origin(self, number: int, batch: int) -> list[int]:
-        """The rows of a batch, as the user numbers them; of the epoch that was asked for last."""
+    def origin(self, batch: int) -> list[int]:
+        """The rows of the batch that an epoch gave last, number `batch`, as the user counts."""
 
     def state(self) -> Any:
         """The state between two epochs."""
@@ -42,7 +42,7 @@ class RowsInMemory:
     grow with their number.
 
     :param columns: tensors with one row per datum.
-    :param index: of the rows, on the device of the columns.
+    :param index: of the rows.
     :param size: rows of a batch; the last one of an epoch may have fewer.
     :param order: generator of the order; None for that of `index`.
     :param prepare: what is done to the rows of every column, for each row by itself.
@@ -56,10 +56,10 @@ class RowsInMemory:
         order: torch.Generator | None = None,
         prepare: Callable[[Columns], Columns] = list,
     ) -> None:
-        self.columns, self.index, self.size = columns, index, size
-        self.order, self.prepare = order, prepare
+        self.columns, self.index = columns, index.to(columns[0].device)
+        self.size, self.order, self.prepare = size, order, prepare
         self.rows, self.steps = len(index), math.ceil(len(index) / size)
-        self._visited = index
+        self._visited = self.index
 
     def epoch(self, number: int) -> Iterator[Columns]:
         """Batches of the next epoch, whatever its number."""
@@ -76,7 +76,7 @@ class RowsInMemory:
         rows = self.prepare([column[part] for column in self.columns])
         return map(list, zip(*(column.split(self.size) for column in rows), strict=True))
 
-    def origin(self, number: int, batch: int) -> list[int]:
+    def origin(self, batch: int) -> list[int]:
         """The rows of a batch."""
         return self._visited[batch * self.size : (batch + 1) * self.size].tolist()
 
@@ -88,45 +88,6 @@ class RowsInMemory:
         """Go on from a saved state."""
         if self.order is not None:
             self.order.set_state(state.cpu())
-
-
-class TrainingRows(NamedTuple):
-    """The data of a run.
-
-    :param training: rows of which steps are made.
-    :param validation: rows that are held out, always in the same order; maybe none.
-    :param identity: names that a checkpoint compares.
-    """
-
-    training: Batches
-    validation: Batches
-    identity: dict[str, Any]
-
-
-def rows_in_memory(
-    columns: Columns,
-    parts: tuple[Tensor, Tensor],
-    size: int,
-    order: torch.Generator,
-    device: torch.device,
-    *,
-    prepare: Callable[[Columns], Columns] = list,
-) -> TrainingRows:
-    """Tensors as the data of a run.
-
-    :param columns: tensors with one row per datum.
-    :param parts: row indices of the training part and of the validation part.
-    :param size: rows of a batch.
-    :param order: generator of the order of the rows in every epoch.
-    :param prepare: as in `RowsInMemory`.
-    """
-    columns = [column.to(device) for column in columns]
-    training, validation = (part.to(device) for part in parts)
-    return TrainingRows(
-        RowsInMemory(columns, training, size, order, prepare),
-        RowsInMemory(columns, validation, size, None, prepare),
-        {},
-    )
 
 
 def selected(columns: Columns, index: Tensor) -> Columns:

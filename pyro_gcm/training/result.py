@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.training.cross_fit import Crossed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,17 +26,11 @@ class FitResult:
     :param rows: the rows of `history`.
     :param best_epoch: the epoch whose weights were kept.
     :param stopped_early: whether training stopped because `patience` was exceeded.
-    :param searches: the results of the trainings that chose the number of epochs, if there were
-        any; not after a checkpoint.
-    :param crossed: what predicts rows out of fold, if members left some out. Then the epochs after
-        the best one that have no validation loss went on from its weights.
     """
 
     rows: list[dict[str, float]] = field(repr=False)
     best_epoch: int
     stopped_early: bool
-    searches: tuple[FitResult, ...] = field(default=(), repr=False)
-    crossed: Crossed | None = field(default=None, repr=False)
 
     @cached_property
     def history(self) -> pd.DataFrame:

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from pyro_gcm import GCM, data, fit
-from pyro_gcm.training import FitSettings
 from reproduce.intervals import mean_interval, samples
 from reproduce.rendering.markdown import markdown, shown
 from reproduce.runs import Fit, Scores, Settings
@@ -48,7 +47,7 @@ def train(
         auctions.x,
         no_revenues(auctions.x),
         prices,
-        settings=FitSettings(optimizer),
+        optimizer=optimizer,
         **options,
     )
     return model

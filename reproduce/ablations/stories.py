@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from pyro_gcm import GCM, FitSettings, fit, fit_members
+from pyro_gcm import GCM, fit, fit_members
 from pyro_gcm.distributions import shifted
 from pyro_gcm.inference import WeightPosterior, bayesian
 from pyro_gcm.models import HierarchicalGCM
@@ -157,11 +157,10 @@ class Modes(GCM):
 
 
 def _small(method: str, columns: Columns, seed: int, epochs: int) -> GCM:
-    """A small GCM after training; the method says which story it has and how z is drawn."""
+    """A small GCM after training; the method says which story it has."""
     kind = Factor if "factor" in method else Modes if "modes" in method else GCM
     model = kind(columns[0].shape[1], columns[1].shape[1], hidden=8, z_dim=2, seed=seed)
-    draws = FitSettings(particles="qmc" if "Sobol" in method else "random")
-    fit(model, *columns, epochs=epochs, seed=seed, settings=draws, progress=False)
+    fit(model, *columns, epochs=epochs, seed=seed, progress=False)
     return model
 
 
@@ -253,9 +252,9 @@ def bands(method: str, seed: int, rows: int, interaction: bool) -> Scores:
 #: Part -> function (method, seed) -> scores, and its methods.
 PARTS: dict[str, tuple[Callable[..., Scores], tuple[str, ...]]] = {
     "groups": (groups, ("HierarchicalGCM", "GCM, one-hot groups", "GCM, no groups")),
-    "factor": (factor, ("GCM", "GCM, factor", "GCM, Sobol draws", "GCM, factor, Sobol draws")),
-    "compas": (compas, ("GCM, Sobol draws", "GCM, factor, Sobol draws")),
-    "modes": (modes, ("GCM, Sobol draws", "GCM, modes, Sobol draws")),
+    "factor": (factor, ("GCM", "GCM, factor")),
+    "compas": (compas, ("GCM", "GCM, factor")),
+    "modes": (modes, ("GCM", "GCM, modes")),
     "bands": (
         bands,
         ("members", "bootstrap", "bayesian, normal", "bayesian, low_rank", "bayesian, sgld"),

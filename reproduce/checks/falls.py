@@ -23,7 +23,6 @@ import pyro_gcm
 from pyro_gcm import GCM, IGCM, fit, load, save
 from pyro_gcm._utils.threads import torch_threads
 from pyro_gcm.members import MemberSettings, build_members
-from pyro_gcm.training import FitSettings
 from reproduce.rendering.markdown import markdown
 from reproduce.runs import Fit, Scores, as_json
 from reproduce.study import Study
@@ -79,7 +78,6 @@ KINDS = {
     "GCM, flow prior": _gcm(prior="flow"),
     "GCM, categorical prior": _gcm(prior="categorical"),
     "GCM, posterior guide": _gcm(guide="posterior", fit={"elbo": "dreg"}),
-    "GCM, Sobol draws": _gcm(fit={"settings": FitSettings(particles="qmc")}),
     "GCM, joint": _gcm(prior="standard", fit={"objective": "joint"}),
     "GCM, splines and logistic costs": _gcm(
         revenue_map="piecewise_linear", cost_family="logistic", fit={"elbo": "elbo"}

@@ -14,7 +14,7 @@ from torch import Tensor
 import pyro_gcm
 from pyro_gcm import GCM, IGCM, FitResult, baselines, data, fit_members
 from pyro_gcm.responses import Continuous
-from pyro_gcm.training import AdamW, Diverged, gathered
+from pyro_gcm.training import AdamW, Diverged
 from reproduce.runs import Settings
 
 #: Name of a setting -> its three values in the search, the default first.
@@ -265,7 +265,7 @@ def train(
         training["callback"] = partial(_watched, watch, model)
     fit: Any = baselines.fit
     if entry.latent:
-        fit, training = pyro_gcm.fit, gathered(training)
+        fit = pyro_gcm.fit
     columns = rows.x, rows.r, rows.y
     with warnings.catch_warnings():
         # The literal loss is asked for by name.

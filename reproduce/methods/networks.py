@@ -14,7 +14,7 @@ from pyro_gcm import GCM, FitResult, fit
 from pyro_gcm.inference.epoch_search import best_epoch
 from pyro_gcm.members import build_members
 from pyro_gcm.models.member_settings import MemberSettings
-from pyro_gcm.training import AdamW, FitSettings, gathered
+from pyro_gcm.training import AdamW
 from reproduce.methods import Predictor, Rows
 from reproduce.runs import Settings
 
@@ -71,7 +71,7 @@ def fit_members_of(rows: Rows, until: Rows | int, settings: Settings, seed: int)
     sizes = rows.x.shape[1], rows.r.shape[1]
     chosen = member_settings(settings, len(rows.y), *sizes)
     model = build_members(chosen, *sizes, response=rows.response, seed=seed)
-    options = gathered(chosen.training(model)._asdict())
+    options = chosen.training(model)._asdict()
     return _trained(model, rows, until, seed, options)
 
 
@@ -107,7 +107,7 @@ def fit_gcm(rows: Rows, until: Rows | int, settings: Settings, seed: int) -> tup
         "epochs": max(2, round(table.epochs * factor)),
         "batch_size": table.batch_size,
         "learning_rate": own.pop("learning_rate"),
-        "settings": FitSettings(_decaying(decay)),
+        "optimizer": _decaying(decay),
     }
     model = GCM(
         *sizes, response=rows.response, seed=seed, alternatives=alternatives, costs=costs, **own

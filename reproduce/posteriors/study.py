@@ -24,7 +24,6 @@ from torch import Tensor
 
 from pyro_gcm import fit, one_thread
 from pyro_gcm.inference import uncollapse
-from pyro_gcm.training import FitSettings
 from reproduce.posteriors.models import model_of, rows_of
 from reproduce.posteriors.problems import PROBLEMS
 from reproduce.posteriors.quadrature import Moments
@@ -81,7 +80,7 @@ def trained(name: str, guide: str, seed: int, size: float) -> Any:
         num_particles=16,
         seed=seed,
         progress=False,
-        settings=FitSettings(schedule="cosine"),
+        schedule="cosine",
     )
     return model
 

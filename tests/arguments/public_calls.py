@@ -32,7 +32,6 @@ import pyro_gcm
 from pyro_gcm import (
     GCM,
     IGCM,
-    FitSettings,
     baselines,
     data,
     diagnostics,
@@ -128,10 +127,6 @@ CALLS: dict[str, Callable[[], Call]] = {
     "cdf": method(lambda: model("continuous").predictive(**FEW), "cdf", y=DATA["y"]),
     "GCM": function(GCM, **SIZES),
     "IGCM": function(IGCM, **SIZES),
-    "settings of fit": lambda: (
-        lambda **own: pyro_gcm.fit(zoo.build("plain"), X, R, Y, settings=FitSettings(**own)),
-        dict(vars(FitSettings())),
-    ),
     "fit_members": function(pyro_gcm.fit_members, **DATA),
     "responsibilities": method(lambda: model("members"), "responsibilities", **DATA),
     "simulate": method(lambda: model("joint"), "simulate", size=3),

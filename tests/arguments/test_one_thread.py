@@ -28,7 +28,6 @@ from pyro_gcm.cli import main
 from pyro_gcm.diagnostics import simulation_based_calibration
 from pyro_gcm.estimators import GCMClassifier
 from pyro_gcm.members import MemberSettings
-from pyro_gcm.training import FitSettings
 
 #: What public calls are given so that they end soon, where they have such an argument.
 QUICK: dict[str, Any] = {
@@ -66,7 +65,7 @@ def command(*arguments: str) -> None:
 #: Others, with options of their own.
 CALLS: dict[str, Callable[[], Any]] = {
     "fit through Pyro": lambda: fit(TRAINED, X, R, Y, **ONE, elbo=Trace_ELBO(2)),
-    "fit of a table": lambda: fit(TRAINED, ["a", "b", "c"], ["d", "e"], "y", data=FRAME, **ONE),
+    "fit of batches": lambda: fit(TRAINED, [(X, R, Y)], **ONE),
     "simulation_based_calibration": lambda: simulation_based_calibration(
         MODEL, X, R, num_draws=3, progress=False
     ),
@@ -119,38 +118,6 @@ def test_all_that_is_public_computes_on_one_thread(name: str) -> None:
     assert torch.get_num_threads() == 3
 
 
-#: What has an option of its own for the number of threads.
-TRAININGS: dict[str, Callable[..., Any]] = {
-    "fit": lambda **threads: fit(TRAINED, X, R, Y, **ONE, settings=FitSettings(**threads)),
-    "fit_members": lambda **threads: fit_members(
-        X, R, Y, settings=SETTINGS, progress=False, **threads
-    ),
-    "baselines.fit": lambda **threads: baselines.fit(BASELINE, X, R, Y, **ONE, **threads),
-    "estimator": lambda **threads: GCMClassifier(**SMALL, **threads).fit(TABLE, LABELS),
-    "command": lambda threads: command(*FIT_COMMAND, f"--threads={threads}"),
-}
-
-
-@pytest.mark.parametrize("name", TRAININGS)
-def test_training_has_as_many_threads_as_it_is_told(name: str) -> None:
-    with Watching() as watching:
-        TRAININGS[name](threads=2)
-    assert set(watching.numbers) <= {1, 2}
-    assert "backward" in watching.numbers[2]
-
-
-def test_predictions_of_a_callback_run_on_one_thread_and_others_of_it_as_the_training() -> None:
-    seen = []
-
-    def callback(step: int) -> None:
-        with Watching() as watching:
-            MODEL.predict(X, R)
-        seen.extend([set(watching.numbers), torch.get_num_threads()])
-
-    fit(TRAINED, X, R, Y, **ONE, settings=FitSettings(threads=2), callback=callback)
-    assert seen == [{1}, 2] * 2
-
-
 def test_uses_are_nested_and_an_error_gives_the_threads_back() -> None:
     seen = []
     with pytest.raises(ZeroDivisionError), one_thread():  # noqa: PT012
@@ -167,7 +134,7 @@ def test_an_interrupted_training_gives_the_threads_back() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit(TRAINED, X, R, Y, **ONE, settings=FitSettings(threads=2), callback=callback)
+        fit(TRAINED, X, R, Y, **ONE, callback=callback)
     assert torch.get_num_threads() == 3
 
 

@@ -179,7 +179,7 @@ def test_an_outcome_that_says_little_gets_one_warning_from_every_way_to_fit(way:
             fit_members(x, r, y, settings=of_table, progress=False)
         elif way == "a stream":
             halves = [column.split(60) for column in (x, r, y)]
-            pyro_gcm.fit(GCM(2, 1), data=list(zip(*halves, strict=True)), **quick)
+            pyro_gcm.fit(GCM(2, 1), list(zip(*halves, strict=True)), **quick)
         elif way == "fit":
             pyro_gcm.fit(GCM(2, 1), x, r, y, **quick)
         else:

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pytest
 from command_line import exact, run, written
 from hypothesis import Phase
@@ -23,7 +22,6 @@ from pyro_gcm import load
 from pyro_gcm.audit import audit_table
 from pyro_gcm.estimators import GCMClassifier
 from pyro_gcm.report import write_report
-from pyro_gcm.streams.opening import open_source
 
 GRADES = pd.CategoricalDtype(["low", "mid", "high"], ordered=True)
 JOBS = ["clerk", "NA", "None", "007", "a,b", 'x"y', " padded ", "line\nbreak", "é中🙂", "nan"]
@@ -139,11 +137,6 @@ def audited(model: GCMClassifier, table: Any) -> Any:
     return [found.pairs, found.violations, found.largest_drop, *found.frame["ties"]]
 
 
-def streamed(table: Any) -> Any:
-    block = next(open_source(table, ["count"], ["amount"], "flag").read(0))
-    return np.concatenate([block["x"], block["r"], block["y"][:, None]], 1)
-
-
 @pytest.mark.long(keep=1)
 @pytest.mark.parametrize("block", range(170))
 def test_a_table_is_the_same_through_every_door(
@@ -166,12 +159,6 @@ def test_a_table_is_the_same_through_every_door(
             audit = outcome(lambda: audited(model, table))
             assert (audit == "refused") == (wrong is not None)
             assert outcome(lambda: audited(model, forms[other])) == audit, other
-        if not wrong:
-            path = written(table, tmp_path / "stream.parquet")
-            of_arrow = forms["Arrow"]
-            sources = (table, of_arrow, pl.from_arrow(of_arrow), ds.dataset(path))
-            blocks = [streamed(source) for source in sources]
-            assert all(np.array_equal(each, blocks[0], equal_nan=True) for each in blocks)
 
     others = st.sampled_from(["other order", "objects", "polars", "Arrow", "mapping"])
     wrongs = st.none() | st.sampled_from(list(WRONGS))

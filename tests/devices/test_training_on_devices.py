@@ -17,7 +17,6 @@ from training_runs import goes_on
 from pyro_gcm import fit
 from pyro_gcm.inference import bayesian, conditional, uncollapse
 from pyro_gcm.models import HierarchicalGCM
-from pyro_gcm.training import FitSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore:prior='standard'", "ignore:.*seeded Monte Carlo")
 ROWS = few_rows("plain", 12)[:3]
@@ -53,8 +52,7 @@ def same(model: Any, on_cpu: Any, device: torch.device) -> None:
 
 
 def test_a_run_there_goes_on_from_its_checkpoint(tmp_path: Path, device: torch.device) -> None:
-    options = {**TRAINING, "epochs": 3, "validation": 0.25, "device": device}
-    options["settings"] = FitSettings(patience=3)
+    options = {**TRAINING, "epochs": 3, "validation": 0.25, "patience": 3, "device": device}
 
     def run(**more: Any) -> tuple[Any, Any]:
         model = untrained("plain")

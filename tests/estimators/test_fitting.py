@@ -1,7 +1,6 @@
 """How estimators are trained: few rows, bootstrap samples, and the rate of the event."""
 
 import copy
-import dataclasses
 import os
 from functools import partial
 
@@ -16,7 +15,7 @@ from pyro_gcm import data
 from pyro_gcm.audit import audit_table
 from pyro_gcm.estimators import GCMClassifier, IGCMClassifier
 from pyro_gcm.estimators.calibration import best_steepness, make_steeper
-from pyro_gcm.estimators.training import TrainingRows
+from pyro_gcm.estimators.training import Trained, TrainingRows
 from pyro_gcm.members import fit_members
 
 
@@ -144,13 +143,13 @@ def test_steepness_is_that_which_rows_left_out_ask_for():
         None,
         [1] * 18,
     )
-    model, _, result = fit_members(rows.x, rows.r, rows.y, progress=False)
-    best = best_steepness(model, result, rows)
-    crossed = copy.deepcopy(model)
-    crossed.load_state_dict(result.crossed.weights)
-    make_steeper(crossed, 0.3)
-    steeper = result.crossed._replace(weights=crossed.state_dict())
-    again = best_steepness(model, dataclasses.replace(result, crossed=steeper), rows)
+    model, _, result, crossed = fit_members(rows.x, rows.r, rows.y, progress=False)
+    best = best_steepness(Trained(model, result, crossed), rows)
+    before = copy.deepcopy(model)
+    before.load_state_dict(crossed.weights)
+    make_steeper(before, 0.3)
+    steeper = crossed._replace(weights=before.state_dict())
+    again = best_steepness(Trained(model, result, steeper), rows)
     assert again == pytest.approx(best - 0.3, abs=0.1)
 
 

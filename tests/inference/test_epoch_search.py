@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,12 +12,12 @@ from pyro.infer import Trace_ELBO
 from torch import Tensor, nn
 from training_runs import same, stop_at, weights
 
-from pyro_gcm import GCM, IGCM, baselines, fit, fit_members
-from pyro_gcm.inference import epoch_search
-from pyro_gcm.inference.epoch_search import best_epoch
+from pyro_gcm import GCM, IGCM, baselines, fit
+from pyro_gcm.inference.epoch_search import best_epoch, search_epochs
 from pyro_gcm.models import MemberGCM
+from pyro_gcm.models.member_settings import left_out_of
 from pyro_gcm.responses import Ordinal
-from pyro_gcm.training import Diverged, FitSettings
+from pyro_gcm.training import Diverged
 
 SEED, QUICK = 3, {"progress": False, "device": "cpu"}
 
@@ -90,68 +89,23 @@ def test_every_model_is_validated_in_evaluation_mode(make: Any, elbo: Any) -> No
     assert model.training
 
 
-@pytest.mark.long
-def test_fit_gives_members_what_fit_members_gives() -> None:
-    columns = rows(300)
-    fitted, model = fit_members(*columns, seed=SEED, **QUICK), MemberGCM(3, 2, seed=SEED)
-    result = fit(model, *columns, seed=SEED, **QUICK)
-    assert result.crossed is not None
-    assert result.best_epoch == fitted.result.best_epoch
-    at = columns[:2]
-    assert torch.equal(model.predict(*at), fitted.model.predict(*at))
-    # Trained again it goes on, with the default number of epochs, since it has seen all rows.
-    again = fit(model, *columns, seed=SEED, **QUICK)
-    assert again.crossed is None
-    assert len(again.rows) == model.training_defaults(300).epochs
-
-
-def test_a_search_leaves_no_trace_and_does_not_begin_where_epochs_are_given() -> None:
+def test_a_search_leaves_no_trace() -> None:
     columns, model = rows(60, torch.float64), GCM(3, 2).double()
     options: Any = {**QUICK, "num_particles": 2, "seed": SEED, "learning_rate": 0.1}
-    searched = fit(model, *columns, searches=2, epochs=60, **options)
-    assert len(searched.searches) == 2
-    assert len(searched.rows) == best_epoch(*searched.searches)
-    like = GCM(3, 2).double()
-    fit(like, *columns, searches=searched, **options)
-    assert same(weights(model), weights(like))
-    members = MemberGCM(3, 2).double()
-    assert fit(members, *columns, epochs=1, **QUICK).crossed is None
-    for more in ({"validation": 0.2}, {"validation": [c[:9] for c in columns]}):
-        for asked in (1, searched):
-            with pytest.raises(ValueError, match=r"searches must be .* with data"):
-                fit(members, *columns, searches=asked, **more, **QUICK)
-    with pytest.raises(ValueError, match="searches must be 0 with fewer than 4 rows, got 3"):
-        fit(members, *(column[:3] for column in columns), searches=1.0, **QUICK)
-
-
-def test_an_interrupted_search_leaves_the_weights_and_a_resumed_training_has_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    columns, path = rows(60), tmp_path / "run"
-    monkeypatch.setattr(epoch_search, "MOST", 1)  # epochs of a search, in those of a training
-
-    def run(**more: Any) -> tuple[GCM, Any]:
-        model = MemberGCM(3, 2, members=2, hidden=4, seed=SEED)
-        return model, fit(model, *columns, searches=3, seed=SEED, **QUICK, **more)
-
-    whole, wanted = run()
-    with pytest.raises(KeyboardInterrupt):
-        run(checkpoint=path, callback=stop_at(2))
-    resumed, result = run(checkpoint=path)
-    assert (len(wanted.searches), len(result.searches)) == (3, 0)
-    assert same(weights(whole), weights(resumed))
-    model = MemberGCM(3, 2, members=2, hidden=4, seed=SEED)
     before = weights(model)
-
-    def interrupted(*args: Any) -> None:
-        monkeypatch.undo()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(model, "load_state_dict", interrupted)  # after the first search
-    with pytest.raises(KeyboardInterrupt):
-        fit(model, *columns, searches=3, seed=SEED, **QUICK)
+    epochs = search_epochs(model, *columns, searches=2, epochs=60, **options)
+    assert 1 <= epochs <= 60
     assert same(weights(model), before)
     assert not model.is_trained
+    assert model.training_summary is None
+    parts = {"validation": 0.15, "patience": 8, "epochs": 60, "schedule": "constant"}
+    found = [
+        fit(GCM(3, 2).double(), *columns, **{**options, **parts, "seed": SEED + part})
+        for part in range(2)
+    ]
+    assert epochs == best_epoch(*found)
+    with pytest.raises(ValueError, match=r"validation=0.15 leaves no rows in one of the parts"):
+        search_epochs(model, *(column[:3] for column in columns), **QUICK)
 
 
 class Spoiling(torch.optim.SGD):
@@ -161,34 +115,15 @@ class Spoiling(torch.optim.SGD):
         self.param_groups[0]["params"][0].data.fill_(float("nan"))
 
 
-def test_what_cannot_be_done_is_told_before_a_search_and_of_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    columns = rows(60)
-    with pytest.raises(KeyboardInterrupt):
-        fit(GCM(3, 2), *columns, checkpoint=tmp_path / "run", callback=stop_at(1), **QUICK)
-    spoilt = GCM(3, 2)
-    model, places = GCM(3, 2), [tmp_path / "run", tmp_path / "run" / "none"]
+def test_a_search_that_fails_leaves_the_model_as_it_was() -> None:
+    columns, model = rows(60), GCM(3, 2)
+    before = weights(model)
     with pytest.raises(Diverged, match="in a search for the number of epochs"):
-        fit(spoilt, *columns, searches=1, settings=FitSettings(optimizer=Spoiling), **QUICK)
-    assert not spoilt.is_trained
-    monkeypatch.setattr(epoch_search, "_searched", None)
-    for place in places:
-        with pytest.raises((ValueError, OSError), match="run"):
-            fit(model, *columns, searches=2, checkpoint=place, **QUICK)
-
-
-def test_a_schedule_that_is_given_is_used() -> None:
-    columns, seen = rows(60), []
-
-    def schedule(optimizer: Any, steps: int) -> None:
-        seen.append(steps)
-
-    own: Any = {"settings": FitSettings(schedule=schedule), **QUICK}
-    result = fit(MemberGCM(3, 2, hidden=4), *columns, **own)
-    assert (result.crossed, len(seen)) == (None, 1)
-    result = fit(GCM(3, 2, hidden=4), *columns, searches=1, epochs=3, **own)
-    assert (len(result.searches), len(seen)) == (1, 3)
+        search_epochs(model, *columns, optimizer=Spoiling, **QUICK)
+    with pytest.raises(KeyboardInterrupt):
+        search_epochs(model, *columns, callback=stop_at(2), **QUICK)
+    assert same(weights(model), before)
+    assert not model.is_trained
 
 
 def test_the_best_epoch_is_that_of_all_searches() -> None:
@@ -204,10 +139,10 @@ def test_the_best_epoch_is_that_of_all_searches() -> None:
     assert best_epoch(search(3.0, 1.0, 1.0, 1.0, 9.0), search(3.0, 1.0, 1.0)) == 3
 
 
-def test_few_rows_are_trained_on_for_few_epochs_and_left_out_by_no_member() -> None:
+def test_few_rows_are_trained_on_for_few_epochs() -> None:
     model = MemberGCM(3, 2)
     with pytest.warns(UserWarning, match=r"members need 20 rows or more to learn from, got 12: "):
         result = fit(model, *rows(12), **QUICK)
-    assert (len(result.rows), result.crossed) == (2, None)
-    counts = {n: model.training_defaults(n).left_out for n in (19, 20, 20_000, 20_001)}
+    assert len(result.rows) == 2
+    counts = {n: left_out_of(n) for n in (19, 20, 20_000, 20_001)}
     assert counts == {19: 0, 20: 2, 20_000: 2, 20_001: 0}

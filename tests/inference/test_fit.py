@@ -17,7 +17,6 @@ from training_runs import same, weights
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.baselines import MLP
-from pyro_gcm.training import FitSettings
 
 
 def trains(model: Any, rows: Any, **options: Any) -> None:
@@ -133,8 +132,8 @@ def test_learning_rate_stays_without_a_schedule_and_follows_that_of_the_user(toy
         return torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
 
     rates = [
-        fit(GCM(3, 2), *toy, **QUICK, learning_rate=0.02, settings=own).history.learning_rate
-        for own in (FitSettings(schedule=None), FitSettings(schedule=halve))
+        fit(GCM(3, 2), *toy, **QUICK, learning_rate=0.02, schedule=schedule).history.learning_rate
+        for schedule in (None, halve)
     ]
     assert rates[0].tolist() == [0.02] * 3
     assert asked == [12]
@@ -149,7 +148,7 @@ def test_optimizer_of_the_user_makes_the_steps(toy: Rows) -> None:
         return made[-1]
 
     model = GCM(3, 2)
-    own: Any = {**QUICK, "epochs": 8, "settings": FitSettings(optimizer=sgd)}
+    own: Any = {**QUICK, "epochs": 8, "optimizer": sgd}
     loss = fit(model, *toy, **own, learning_rate=0.2).history.loss
     assert loss.iloc[-1] < loss.iloc[0] - 0.05
     assert len(made[0].param_groups[0]["params"]) == len(model.trained_parameters())
@@ -160,9 +159,9 @@ def largest_step(toy: Rows, clip_norm: float | None) -> float:
     model = GCM(3, 2)
     parameters = model.trained_parameters()
     start = {name: p.detach().clone() for name, p in parameters.items()}
-    own = FitSettings(torch.optim.SGD, schedule=None, clip_norm=clip_norm)
-    options = {**QUICK, "epochs": 1, "batch_size": 200, "learning_rate": 1.0}
-    fit(model, *toy, **options, settings=own)
+    options: Any = {**QUICK, "epochs": 1, "batch_size": 200, "learning_rate": 1.0}
+    options |= {"optimizer": torch.optim.SGD, "schedule": None, "clip_norm": clip_norm}
+    fit(model, *toy, **options)
     return math.sqrt(sum((p - start[n]).square().sum().item() for n, p in parameters.items()))
 
 
@@ -215,7 +214,7 @@ def test_best_weights_on_the_validation_part_are_kept(toy: Rows) -> None:
 
     result = fit(
         model, *toy, epochs=12, batch_size=64, num_particles=8, progress=False, validation=0.4,
-        learning_rate=0.05, settings=FitSettings(schedule=None), callback=remember,
+        learning_rate=0.05, schedule=None, callback=remember,
     )  # fmt: skip
     losses = result.history.validation_loss
     best = int(losses.idxmin())
@@ -228,7 +227,7 @@ def test_best_weights_on_the_validation_part_are_kept(toy: Rows) -> None:
 def test_training_stops_when_patience_runs_out(toy: Rows) -> None:
     result = fit(
         GCM(3, 2), *toy, **{**QUICK, "epochs": 60}, validation=0.4, learning_rate=0.5,
-        settings=FitSettings(schedule=None, patience=2),
+        schedule=None, patience=2,
     )  # fmt: skip
     assert result.stopped_early
     assert len(result.history) == result.best_epoch + 2 < 60

@@ -16,7 +16,6 @@ from training_cases import QUICK, Rows
 from training_runs import same, weights
 
 from pyro_gcm import GCM, fit
-from pyro_gcm.training import gathered
 
 #: What has a rule of its own; rows that cannot be used are in `tests/arguments`.
 BAD_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
@@ -45,11 +44,6 @@ def test_options_that_mean_nothing_are_refused_by_name(case: str, toy: Rows) -> 
     refuses(GCM(3, 2), message, **toy._asdict(), **options)
 
 
-def test_settings_of_another_type_are_refused(toy: Rows) -> None:
-    with pytest.raises(TypeError, match="settings must be FitSettings, got 'flat'"):
-        fit(GCM(3, 2), *toy, settings="flat")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("level", [0.0, 1.0, 1.7, -0.2])
 def test_quantile_levels_outside_the_unit_interval_are_refused(level: float, toy: Rows) -> None:
     r = torch.full((200, 1), 0.5)
@@ -68,7 +62,7 @@ def refuses(model: GCM, message: str, **arguments: Any) -> None:
     """`fit` raises the message, and the model is what it was."""
     before = weights(model)
     with pytest.raises((ValueError, TypeError), match=message):
-        fit(model, **gathered({**QUICK, **arguments}))
+        fit(model, **{**QUICK, **arguments})
     assert same(before, weights(model))
 
 

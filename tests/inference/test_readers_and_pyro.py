@@ -17,10 +17,8 @@ from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.inference import ImportanceWeightedELBO, of_rows
 from pyro_gcm.inference.scored import QuasiRandomNoise, Scored
 from pyro_gcm.nets import Conditional
-from pyro_gcm.training import FitSettings
 
 STEPS = {"epochs": 2, "batch_size": 16, "num_particles": 4, "progress": False, "seed": 2}
-QMC = FitSettings(particles="qmc")
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +33,8 @@ def test_the_reader_scores_as_pyro_does(case: str) -> None:
     model, rows, training = case_of(case)
     model.eval().learn_units(*rows)
     pair = model.training_pair(training.get("objective", "conditional"))
-    pair = pair.tempered(training.get("temperature", 1.0))
     bound = pair.bound(training.get("elbo"), training.get("num_particles", 4))
-    read = Scored(model, pair.plan, bound, OfSites(), pair.temperature).read(*rows)
+    read = Scored(model, pair.plan, bound, OfSites()).read(*rows)
     of_pyro = loss_through_pyro(bound, pair, rows)
     both = (loss_and_gradient(model, each) for each in (read.row_losses(1).sum(), of_pyro))
     for mine, theirs in zip(*both, strict=True):
@@ -101,15 +98,6 @@ def test_the_first_step_updates_the_statistics_of_batch_norm_once(few: Rows) -> 
     assert int(model.z_prior.norm.num_batches_tracked) == steps
 
 
-def test_unknown_particles_are_refused(few: Rows) -> None:
-    with pytest.raises(ValueError, match=r"particles must be one of .*got 'sobol'"):
-        fit(GCM(3, 2), *few, settings=FitSettings(particles="sobol"))
-    with pytest.raises(
-        ValueError, match="particles must be 'random' where elbo is an ELBO of Pyro"
-    ):
-        fit(GCM(3, 2), *few, **STEPS, elbo=Trace_ELBO(4), settings=QMC)
-
-
 def test_quasi_random_draws_are_standard_normal_and_fill_the_space() -> None:
     torch.manual_seed(0)
     noise = QuasiRandomNoise(16, 3, seed=0, like=torch.zeros((), dtype=torch.float64))
@@ -138,14 +126,11 @@ class Heavy(nn.Module):
         return dist.StudentT(5.0, self.loc(x), 1.0).to_event(1)
 
 
-def test_what_nothing_can_drive_is_drawn_at_random_and_says_so(few: Rows) -> None:
+def test_what_nothing_can_drive_is_drawn_at_random(few: Rows) -> None:
     model = GCM(3, 2, prior=Heavy(), z_dim=2)
-    with pytest.warns(UserWarning, match="nothing drives draws of Independent, which are random"):
-        fit(model, *few, **STEPS, settings=QMC)
     noise = QuasiRandomNoise(4, 2, seed=0, like=torch.zeros(()))
     q = model.z_dist(few.x[:5])
     noise.new_batch(5)
-    noise.at_random.add("Independent")  # told already
     first, second = noise.draw(q, (4, 5)), noise.draw(q, (4, 5))
     assert first.requires_grad
     assert not torch.equal(first, second)

@@ -12,7 +12,7 @@ from torch import Tensor
 from training_cases import CASES, QUICK, Rows, case_of, loss_and_gradient
 from training_runs import same, weights
 
-from pyro_gcm import GCM, FitSettings, fit, fit_members
+from pyro_gcm import GCM, fit, fit_members
 from pyro_gcm.inference.scored import Noise, Scored
 from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.prediction.base_samples import driven_draws
@@ -75,7 +75,7 @@ def test_whole_weights_are_counts(toy: Rows) -> None:
     count = torch.arange(40) % 4
     often = [column.repeat_interleave(count, 0) for column in columns]
     models = [GCM(3, 2) for _ in range(3)]
-    options = {**QUICK, "validation": 0.2, "settings": FitSettings(patience=1)}
+    options = {**QUICK, "validation": 0.2, "patience": 1}
     fit(models[0], *columns, sample_weight=count, **options)
     fit(models[1], *often, **options)
     fit(models[2], *columns, sample_weight=count / 3, **options)
@@ -93,9 +93,9 @@ def test_copies_of_a_row_are_left_out_one_by_one_unless_they_are_grouped(toy: Ro
     other = fit_members(*often, **small)
     assert torch.equal(one.model.predict(*columns[:2]), other.model.predict(*columns[:2]))
     grouped = fit_members(*columns, sample_weight=count, groups=torch.arange(40), **small)
-    for result, together in ((one.result, False), (grouped.result, True)):
-        assert result.crossed is not None
-        copies = result.crossed.fold.split(count.tolist())
+    for fitted, together in ((one, False), (grouped, True)):
+        assert fitted.crossed is not None
+        copies = fitted.crossed.fold.split(count.tolist())
         assert all(len(fold.unique()) == 1 for fold in copies) == together
 
 

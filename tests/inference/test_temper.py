@@ -10,14 +10,11 @@ import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
-from pyro.infer import Trace_ELBO
 from torch import Tensor
-from training_cases import QUICK, Rows
-from training_runs import same, weights
+from training_cases import Rows
 
 from pyro_gcm import GCM, fit
-from pyro_gcm.inference import temper
-from pyro_gcm.training import FitSettings
+from pyro_gcm.inference import ImportanceWeightedELBO, temper
 
 
 def program() -> Tensor:
@@ -45,43 +42,20 @@ def test_scales_multiply() -> None:
     assert densities(twice)["z"].item() == pytest.approx(0.05 * densities(program)["z"].item())
 
 
-def test_temperature_of_fit_is_temper_around_both_sides(toy: Rows) -> None:
-    models = [GCM(3, 2, guide="posterior") for _ in range(3)]
-    bound: Any = {**QUICK, "elbo": Trace_ELBO(4, max_plate_nesting=1)}
-    fit(models[0], *toy, **bound, settings=FitSettings(temperature=0.2))
-    fit(models[1], *toy, **bound)
-    plain = models[2].training_pair
-
-    def tempered(objective: str) -> object:
-        pair = plain(objective)
-        sides = {side: temper(getattr(pair, side), 0.2) for side in ("program", "guide")}
-        return pair._replace(**sides)
-
-    models[2].training_pair = tempered  # type: ignore[method-assign, assignment]
-    fit(models[2], *toy, **bound)
-    assert same(weights(models[0]), weights(models[2]))
-    assert not same(weights(models[0]), weights(models[1]))
-
-
-def test_temperature_is_refused_where_it_would_cancel(toy: Rows) -> None:
-    with pytest.raises(ValueError, match="temperature has no effect where the guide draws z from"):
-        fit(GCM(3, 2), *toy, **QUICK, settings=FitSettings(temperature=0.2))
-
-
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), "half"])
-def test_factor_that_is_not_positive_is_refused(scale: object, toy: Rows) -> None:
+def test_factor_that_is_not_positive_is_refused(scale: object) -> None:
     with pytest.raises(ValueError, match="scale must be a number above 0"):
         temper(program, scale)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="temperature must be a number above 0"):
-        fit(GCM(3, 2), *toy, settings=FitSettings(temperature=scale))  # type: ignore[arg-type]
-
-
-def test_exact_sums_are_not_tempered(toy: Rows) -> None:
-    with pytest.raises(ValueError, match="temperature must be 1 for this objective and prior"):
-        fit(GCM(3, 2, prior="categorical"), *toy, **QUICK, settings=FitSettings(temperature=0.5))
 
 
 # The literal loss cannot learn from x (a toy), and the default prior can
+
+
+class Tempered(ImportanceWeightedELBO):
+    """A bound whose prior weighs a tenth of the likelihood."""
+
+    def row_losses(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+        return super().row_losses(temper(model, 0.1), temper(guide, 0.1), *args, **kwargs)
 
 
 @pytest.mark.parametrize("cure", [None, "conditional prior", "temperature"])
@@ -94,11 +68,11 @@ def test_the_literal_loss_of_the_paper_learns_nothing_from_x(cure: str | None) -
         parts.append(Rows(x, r, (margin > 0).float()))
     prior = "conditional" if cure == "conditional prior" else "standard"
     model, (train, test) = GCM(2, 1, prior=prior, num_samples=64), parts
-    own = FitSettings(temperature=0.1 if cure == "temperature" else 1.0)
     options: Any = {"epochs": 30, "batch_size": 100, "num_particles": 8, "learning_rate": 0.03}
+    bound = Tempered(8, max_plate_nesting=1) if cure == "temperature" else None
     told = pytest.warns(UserWarning, match="literal loss: its optimum ignores x")
-    with nullcontext() if cure else told as caught:  # any other warning is an error
-        fit(model, *train, **options, settings=own, progress=False)
+    with nullcontext() if prior == "conditional" else told as caught:  # others are errors
+        fit(model, *train, **options, elbo=bound, progress=False)
     accuracy = ((model.predict(test.x, test.r) > 0.5).float() == test.y).float().mean()
     if cure:
         assert accuracy > 0.92

@@ -34,7 +34,7 @@ CASES: dict[str, tuple[type[Any], dict[str, Any], dict[str, Any]]] = {
     "prior guide": (GCM, {}, {}),
     "one draw": (GCM, {}, {"num_particles": 1}),
     "amortised guide": (GCM, {"guide": "amortised"}, {"elbo": "elbo"}),
-    "posterior guide": (GCM, {"guide": "posterior_full"}, {"temperature": 0.5}),
+    "posterior guide": (GCM, {"guide": "posterior_full"}, {}),
     "laplace": (GCM, {"prior": "laplace"}, {}),
     "dreg": (GCM, {"guide": "posterior"}, {"elbo": "dreg"}),
     "mean field": (GCM, {"guide": "amortised"}, {"elbo": "mean_field"}),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import Any
 
@@ -11,9 +10,8 @@ import pytest
 import torch
 from igcm_toys import data
 
-from pyro_gcm import IGCM, fit
+from pyro_gcm import IGCM
 from pyro_gcm.nets import Conditional
-from pyro_gcm.training import FitSettings
 
 NAN = math.nan
 BUILD: dict[str, tuple[dict[str, Any], str]] = {
@@ -34,26 +32,6 @@ def test_parts_that_do_not_fit_are_refused_by_name(case: str) -> None:
     options, message = BUILD[case]
     with pytest.raises(ValueError, match=message):
         IGCM(3, 2, **options)
-
-
-PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "temperature": (
-        {"kernel_guide": "amortised"},
-        {"objective": "paper", "settings": FitSettings(temperature=0.5)},
-        "temperature must be",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", PAIRS)
-def test_objective_that_has_no_meaning_is_refused_by_name(case: str) -> None:
-    """The others are in the swap matrix."""
-    options, training, message = PAIRS[case]
-    model = IGCM(3, 2, **options)
-    before = copy.deepcopy(model.state_dict())
-    with pytest.raises(ValueError, match=message):
-        fit(model, *data(20), **training, progress=False)
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
 def test_missing_values_are_refused_under_every_objective() -> None:

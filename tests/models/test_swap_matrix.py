@@ -29,7 +29,6 @@ from torch import Tensor
 
 from pyro_gcm import fit
 from pyro_gcm.inference.training_pair import ELBOS
-from pyro_gcm.training import FitSettings
 
 #: Three steps from the start, a bound may still be far from what one prediction for all rows has.
 pytestmark = pytest.mark.filterwarnings("ignore:training ended with a loss of")
@@ -154,7 +153,7 @@ def train(combination: Combination, model: Any, watch: Any = None) -> None:
         epochs=STEPS,
         batch_size=COUNT,
         learning_rate=0.005,
-        settings=FitSettings(schedule=None),
+        schedule=None,
         progress=False,
         callback=watch,
     )

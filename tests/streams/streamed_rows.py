@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from pyro_gcm.streams import Source, Survey, open_source, survey
+from pyro_gcm.streams import ParquetRows, Source, Survey, survey
 
 NAMES: dict[str, Any] = {"x": ["a", "b", "c"], "r": ["p", "q"], "y": "y"}
 
@@ -41,15 +39,6 @@ def files(folder: Path, rows: pa.Table, per_file: Sequence[int], row_group: int)
     return ds.dataset(folder)
 
 
-def of_kind(kind: str, rows: pa.Table, folder: Path, *layout: Any) -> Any:
-    """The rows as files, laid out so, or as a table of a library."""
-    if kind == "files":
-        return files(folder / "data", rows, *layout)
-    if kind == "pandas":
-        return rows.to_pandas(types_mapper=pd.ArrowDtype)
-    return rows if kind == "arrow" else pl.from_arrow(rows)
-
-
 def in_memory(rows: pa.Table) -> dict[str, Tensor]:
     def columns(names: list[str]) -> Tensor:
         return torch.from_numpy(np.stack([rows[n].to_numpy() for n in names], 1))
@@ -61,8 +50,8 @@ def in_batches(rows: pa.Table, size: int) -> list[tuple[Tensor, ...]]:
     return list(zip(*(column.split(size) for column in in_memory(rows).values()), strict=True))
 
 
-def opened(data: Any) -> Source:
-    return open_source(data, **NAMES)
+def opened(data: Any) -> ParquetRows:
+    return ParquetRows(data, **NAMES)
 
 
 def read(source: Source) -> dict[str, Tensor]:
@@ -76,7 +65,6 @@ def surveyed(source: Source, **options: Any) -> Survey:
         "seed": 3,
         "share": 0.2,
         "sample_rows": 100,
-        "most_bytes": 1 << 20,
         "check": lambda block, first: None,
         "progress": False,
     }

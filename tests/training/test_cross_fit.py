@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,14 +9,13 @@ import pytest
 import torch
 import zoo
 from torch import Tensor
-from training_runs import goes_on
 
-from pyro_gcm import GCM, FitResult, FitSettings, fit
-from pyro_gcm.members import FittedMembers, fit_members, out_of_fold
+from pyro_gcm import GCM, fit
+from pyro_gcm.inference.cross_fit import cross_fit, folds_of
+from pyro_gcm.members import fit_members, out_of_fold
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.nets import MemberEncoder
-from pyro_gcm.training.cross_fit import CrossFit, folds_of
 
 QUICK: Any = {"progress": False, "device": "cpu", "seed": 3}
 
@@ -30,17 +28,13 @@ def few(columns: list[Tensor], count: int) -> list[Tensor]:
     return [column[:count] for column in columns[:2]]
 
 
-@pytest.mark.parametrize(("members", "left_out"), [(8, 2), (8, 1), (5, 2), (3, 2), (2, 1)])
+@pytest.mark.parametrize(("members", "left_out"), [(8, 2), (5, 2), (3, 2), (2, 1)])
 def test_every_fold_is_left_out_by_as_many_members(members: int, left_out: int) -> None:
-    design = CrossFit(members, left_out)
-    assert (design.leaves_out.sum(0) == left_out).all()
-    assert (design.leaves_out.sum(1) == left_out).all()
-    fold = torch.arange(members)
-    for held_out in (False, True):
-        shares = design.log_shares(fold, held_out=held_out).exp()
-        assert shares.shape == (members, 1, members)
-        assert torch.allclose(shares.sum(0), torch.ones(1))
-        assert ((shares[:, 0] > 0) == (design.leaves_out == held_out)).all()
+    model = MemberGCM(3, 2, members=members, hidden=4)
+    _, crossed = cross_fit(model, *rows(40), left_out=left_out, epochs=1, **QUICK)
+    assert crossed.leaves_out.shape == (members, members)
+    assert (crossed.leaves_out.sum(0) == left_out).all()
+    assert (crossed.leaves_out.sum(1) == left_out).all()
 
 
 def test_folds_are_of_one_size_and_have_outcomes_of_every_size() -> None:
@@ -69,11 +63,9 @@ def test_a_member_does_not_learn_from_rows_that_it_leaves_out() -> None:
         mine = (fold == 1).nonzero()[:, 0]
         pair = [int(mine[y[mine] == value][0]) for value in (0.0, 1.0)]
         y[pair] = y[pair].flip(0) if flip else y[pair]
-        settings = FitSettings(left_out=1, groups=fold, clip_norm=None, patience=9)
-        result = fit(model, *columns[:2], y, epochs=2, settings=settings, **QUICK)
-        assert result.crossed is not None
-        fold, state = result.crossed.fold, result.crossed.weights
-        ((left,),) = [result.crossed.design.leaves_out[:, fold[pair[0]]].nonzero().tolist()]
+        own: Any = {"left_out": 1, "groups": fold, "clip_norm": None, "epochs": 2}
+        _, (leaves_out, fold, state) = cross_fit(model, *columns[:2], y, **own, **QUICK)
+        ((left,),) = [leaves_out[:, fold[pair[0]]].nonzero().tolist()]
         found[flip] = state["encoder.first.bias"], left
     (before, left), (after, _) = found[False], found[True]
     assert torch.equal(before[left], after[left])
@@ -82,53 +74,41 @@ def test_a_member_does_not_learn_from_rows_that_it_leaves_out() -> None:
 
 def test_the_best_epoch_is_that_of_predictions_out_of_fold_and_all_rows_follow() -> None:
     columns, model = rows(300), MemberGCM(3, 2, hidden=8, seed=1)
-    result = fit(model, *columns, **QUICK)
+    result, crossed = cross_fit(model, *columns, left_out=2, **QUICK)
     history = result.history
+    assert history["epoch"].tolist() == [*range(1, len(history) + 1)]
+    assert history["step"].diff().dropna().nunique() == 1
     validated = history["validation_loss"].dropna()
     assert result.best_epoch == 1 + int(validated.argmin())
     assert 1 <= len(history) - len(validated) <= 1 + result.best_epoch
-    p = out_of_fold(model, result, lambda model, x, r: model.predict(x, r), *columns[:2]).double()
+    p = out_of_fold(model, crossed, lambda model, x, r: model.predict(x, r), *columns[:2]).double()
     loss = -torch.where(columns[2] > 0, p, 1 - p).log().mean()
     assert float(loss) == pytest.approx(validated.min(), rel=1e-5)
     assert (model.predict(*columns[:2]) != p).any()
-    first = out_of_fold(model, result, lambda model, x, r: model.predict(x, r), *few(columns, 9))
+    first = out_of_fold(model, crossed, lambda model, x, r: model.predict(x, r), *few(columns, 9))
     assert torch.equal(first.double(), p[:9])
     with pytest.raises(ValueError, match="columns must be of the 300 rows trained on, got 600"):
-        out_of_fold(model, result, torch.add, columns[2].repeat(2))
+        out_of_fold(model, crossed, torch.add, columns[2].repeat(2))
 
 
 def test_weights_and_groups_are_those_of_the_rows_that_count() -> None:
     columns, group = rows(200), np.array(list("abcdefghij"))[np.arange(200) % 10]
     weight = torch.ones(200)
     weight[::7] = 0.0
-    settings = FitSettings(groups=group)
-    model = MemberGCM(3, 2, hidden=4)
-    result = fit(model, *columns, sample_weight=weight, settings=settings, **QUICK)
-    assert result.crossed is not None
-    fold, kept = result.crossed.fold, group[weight > 0]
+    own: Any = {"sample_weight": weight, "groups": group, "left_out": 2, "epochs": 1}
+    _, (_, fold, _) = cross_fit(MemberGCM(3, 2, hidden=4), *columns, **own, **QUICK)
+    kept = group[weight > 0]
     assert len(fold) == len(kept)
     assert all(len(fold[kept == label].unique()) == 1 for label in "abcdefghij")
-
-
-def test_an_interrupted_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
-    columns, path = rows(60), tmp_path / "run"
-
-    def run(**more: Any) -> tuple[MemberGCM, FitResult]:
-        model = MemberGCM(3, 2, members=3, hidden=4, seed=3)
-        return model, fit(model, *columns, **QUICK, **more)
-
-    steps: list[int] = []
-    run(callback=steps.append)
-    for at in (2, len(steps) - 2):  # in an epoch, and in the last ones on all rows
-        goes_on(run, path, at)
 
 
 def test_members_do_not_learn_noise_for_each_other_where_there_are_many_columns() -> None:
     generator = torch.Generator().manual_seed(0)
     x = (torch.rand(120, 210, generator=generator) < 0.1).float()
     r, y = torch.rand(120, 1, generator=generator), torch.arange(120) % 2.0
-    model, settings, result = fit_members(x, r, y, progress=False)
-    p = out_of_fold(model, result, lambda model, x, r: model.predict(x, r), x, r)
+    model, settings, _, crossed = fit_members(x, r, y, progress=False)
+    assert crossed is not None
+    p = out_of_fold(model, crossed, lambda model, x, r: model.predict(x, r), x, r)
     assert -torch.where(y > 0, p, 1 - p).log().mean() > 0.68
     assert settings.scaling == "input"
     assert MemberSettings.for_table(30_000, 210, 1).scaling == "output"
@@ -141,27 +121,34 @@ def of_output() -> MemberGCM:
 @pytest.mark.parametrize(
     ("make", "options", "message"),
     [
-        (of_output, {}, "left_out must be 0 for members with scaling='output'"),
-        (lambda: GCM(3, 2), {}, "left_out must be 0 but for members"),
-        (lambda: MemberGCM(3, 2), {"validation": 0.2}, "left_out must be 0 but for members"),
-        (lambda: MemberGCM(3, 2), {"objective": "conditional"}, "left_out must be 0 but for"),
-        (lambda: MemberGCM(3, 2, members=2), {}, "left_out must be below the 2 members, got 2"),
+        (of_output, {}, "left_out must be below the 4 members of a MemberGCM whose scaling is"),
+        (lambda: GCM(3, 2), {}, "left_out must be below the 0 members"),
+        (lambda: MemberGCM(3, 2), {"objective": "conditional"}, r"sample_weight must be \[n\]"),
+        (lambda: MemberGCM(3, 2, members=2), {}, "left_out must be below the 2 members of .* 2"),
     ],
 )
 def test_rows_are_left_out_where_members_can(make: Any, options: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        fit(make(), *rows(), settings=FitSettings(left_out=2), **options, **QUICK)
+        cross_fit(make(), *rows(), left_out=2, **options, **QUICK)
 
 
 def test_groups_that_are_wrong_are_told() -> None:
-    settings = FitSettings(groups=[1, 2])
     with pytest.raises(ValueError, match=r"groups must have a label for each of the 90 rows, got"):
-        fit(MemberGCM(3, 2), *rows(), settings=settings, **QUICK)
+        cross_fit(MemberGCM(3, 2), *rows(), left_out=2, groups=[1, 2], **QUICK)
 
 
-def test_without_rows_left_out_nothing_is_out_of_fold() -> None:
-    columns, model = rows(), MemberGCM(3, 2, hidden=4)
-    result = fit(model, *columns, epochs=1, **QUICK)
-    fitted = FittedMembers(model, None, result)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="result must be of a training in which members left out"):
-        out_of_fold(fitted.model, fitted.result, torch.add, *columns)
+def test_weights_of_members_are_those_of_their_losses() -> None:
+    columns = rows(60)
+    weight = torch.zeros(60, 2)
+    weight[:30, 0], weight[30:, 1] = 1.0, 1.0
+    options: Any = {"epochs": 1, "batch_size": 60, "learning_rate": 1e-12, "standardize": False}
+    model = MemberGCM(3, 2, members=MemberEncoder(3, 2, 4, dropout=0.0))
+    result = fit(model, *columns, sample_weight=weight, **options, **QUICK)
+    model.eval()
+    losses = -model.log_likelihood(
+        *columns, sites={"z": torch.eye(2)[:, None].expand(-1, 60, -1)}
+    )  # [member, row]
+    wanted = (losses * weight.T).sum() / 60  # the mean weight is a half, of two members
+    assert result.rows[0]["loss"] == pytest.approx(float(wanted), rel=1e-4)
+    held_out = (losses * (1.0 - weight.T)).sum() / 60  # each row has one member that left it out
+    assert result.rows[0]["validation_loss"] == pytest.approx(float(held_out), rel=1e-4)

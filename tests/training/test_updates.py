@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, data, fit, fit_members
-from pyro_gcm.training import Adam, AdamW, FitSettings
-from pyro_gcm.training.finite_steps import clip_gradients
+from pyro_gcm.training import Adam, AdamW
+from pyro_gcm.training.finite import clip_gradients
 from pyro_gcm.training.updates import AveragedWeights
 
 PAIRS = {"Adam": (Adam, torch.optim.Adam), "AdamW": (AdamW, torch.optim.AdamW)}
@@ -134,7 +134,7 @@ def test_mean_prediction_after_early_stopping_is_the_rate() -> None:
     x, r, y = simulated(3000)
     model = GCM(6, 3, alternatives=3, costs=3, seed=4)
     options: Any = {"num_particles": 4, "learning_rate": 0.03, "epochs": 60}
-    options |= {"validation": 0.15, "settings": FitSettings(patience=5, schedule=None)}
+    options |= {"validation": 0.15, "patience": 5, "schedule": None}
     result = fit(model, x, r, y, seed=4, progress=False, **options)
     assert result.stopped_early
     train = torch.randperm(3000, generator=torch.Generator().manual_seed(4))[450:]
@@ -146,5 +146,5 @@ def test_mean_prediction_after_early_stopping_is_the_rate() -> None:
 def test_members_predict_the_rate(name: str) -> None:
     rows = rows_of(name)
     fitted = fit_members(*rows, progress=False)
-    assert fitted.result.crossed is not None
+    assert fitted.crossed is not None
     assert abs(off_in_standard_errors(fitted.model, *rows)) < 2.0

@@ -1,0 +1,153 @@
+"""Cross-fitting of members: each leaves out folds of the rows, and tells how well it predicts them.
+
+A fold is left out by several members, whose averaged prediction of its rows is one of networks that
+have not seen them. One training then says when to stop, and leaves out-of-fold predictions of all
+rows behind (Chernozhukov et al. 2018 name the idea; that of a single training is TabM's shared
+weights, which members leave out rows of by a weight of 0 in their losses).
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pyro_gcm._utils.validation import ArrayLike, checked_data, column_names, positive_int
+from pyro_gcm._utils.warn import told_once
+from pyro_gcm.inference.epoch_search import MOST, SCHEDULE
+from pyro_gcm.inference.fit import fit
+from pyro_gcm.inference.training_data import checked_weights, counted
+from pyro_gcm.training import FitResult
+from pyro_gcm.training.updates import down
+
+#: Epochs on all rows that follow, in those up to the best one.
+LAST = 0.15
+
+
+class Crossed(NamedTuple):
+    """Predictions of training rows by members that left them out.
+
+    :param leaves_out: whether member k leaves out fold f, [K, K].
+    :param fold: of each row that counted, [n].
+    :param weights: the state of the model at the best epoch, before members saw all rows.
+    """
+
+    leaves_out: Tensor
+    fold: Tensor
+    weights: dict[str, Any]
+
+
+@told_once()
+def cross_fit(
+    model: Any,
+    x: ArrayLike,
+    r: ArrayLike,
+    y: ArrayLike,
+    *,
+    left_out: int,
+    groups: Any = None,
+    sample_weight: ArrayLike | None = None,
+    epochs: int | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> tuple[FitResult, Crossed]:
+    """Train a `MemberGCM` of which each row is left out by some members, which say when to stop.
+
+    At a constant learning rate, averaged weights of the best epoch are kept, with a patience of 8
+    epochs, or fewer for more than 1,000 rows; a few epochs follow in which all members see all
+    rows, and which have no validation loss.
+
+    :param left_out: by how many members each row is left out.
+    :param groups: a label for each row, [n], of which rows with the same one are left out together.
+    :param epochs: at most; by default three times those of the model.
+    :param options: of `fit`, but for those that say when to stop.
+    :returns: the result, and what predicts rows out of fold.
+    :raises ValueError: as `fit`, and unless the objective is "members" and left_out below their
+        number.
+    """
+    count = model.members
+    if not 0 < positive_int("left_out", left_out) < count or not model.can_leave_out:
+        raise ValueError(
+            f"left_out must be below the {count} members of a MemberGCM whose scaling is 'input', "
+            f"got {left_out}"
+        )
+    columns = checked_data(model, x, r, y, required="xry")
+    rows = len(columns["y"])
+    weights = torch.ones(rows) if sample_weight is None else checked_weights(sample_weight, rows)
+    index, weights = counted(weights)
+    labels = None if groups is None else _labels(groups, rows)[index]
+    rows_of: Any = {name: column[index] for name, column in columns.items()}
+    order = torch.Generator().manual_seed(seed)
+    fold = folds_of(rows_of["y"], count, order, labels)
+    steps = [count * at // left_out for at in range(left_out)]  # a fold's members spread evenly
+    k = torch.arange(count)
+    leaves_out = torch.isin((k[:, None] - k) % count, torch.tensor(steps))
+    counts = count / (count - left_out) * weights[:, None] * ~leaves_out.T[fold]
+    most = epochs or MOST * model.training_defaults(len(fold)).epochs
+    stops = {"epochs": most, "patience": patience_of(len(fold)), "schedule": SCHEDULE}
+    options |= {"seed": seed}
+    first = fit(model, **rows_of, sample_weight=counts, **{**options, **stops})
+    crossed = Crossed(leaves_out, fold, copy.deepcopy(model.state_dict()))
+    goes_on = {"epochs": max(1, round(LAST * first.best_epoch)), "schedule": down}
+    goes_on |= {"standardize": False, "sample_weight": weights}
+    last = fit(model, **rows_of, **{**options, **goes_on})
+    done = first.rows[-1]
+    later = [{**row, **{n: row[n] + done[n] for n in ("epoch", "step")}} for row in last.rows]
+    result = replace(first, rows=first.rows + later)
+    model.training_summary |= {
+        "columns": {name: column_names(part) for name, part in (("x", x), ("r", r))},
+        "left_out": left_out,
+        "epochs": len(result.rows),
+        "best_epoch": result.best_epoch,
+    }
+    return result, crossed
+
+
+def patience_of(rows: int) -> int:
+    """Epochs without a better loss out of fold after which training stops: 8 to 3.
+
+    The more rows there are, the less their loss goes up and down.
+    """
+    return max(3, min(8, round(8.0 * (1000.0 / rows) ** (1.0 / 3.0))))
+
+
+def folds_of(y: Tensor, count: int, order: torch.Generator, groups: Tensor | None = None) -> Tensor:
+    """A random fold for every row, [n], of as equal sizes as can be.
+
+    Rows are dealt out in the order of y, so that all folds have outcomes of every size; or groups,
+    the largest first, each to the fold that has the fewest rows.
+
+    :param y: outcomes [n] or [n, D], of which the first column counts.
+    :param groups: label of each row, [n]; rows with the same one are in one fold.
+    """
+    n = len(y)
+    if groups is None:
+        shuffled = torch.randperm(n, generator=order)
+        by_outcome = shuffled[y.reshape(n, -1)[shuffled, 0].argsort(stable=True)]
+        fold = torch.empty(n, dtype=torch.long)
+        for dealt in by_outcome.split(count):
+            fold[dealt] = torch.randperm(count, generator=order)[: len(dealt)]
+        return fold
+    _, group, sizes = groups.unique(return_inverse=True, return_counts=True)
+    of_group, rows = torch.empty(len(sizes), dtype=torch.long), [0] * count
+    shuffled = torch.randperm(len(sizes), generator=order)
+    for label in shuffled[sizes[shuffled].argsort(descending=True, stable=True)].tolist():
+        of_group[label] = fewest = rows.index(min(rows))
+        rows[fewest] += int(sizes[label])
+    return of_group[group]
+
+
+def _labels(groups: Any, rows: int) -> Tensor:
+    """Numbers [n] of the labels of rows.
+
+    :raises ValueError: unless there is a label for every row.
+    """
+    labels = np.asarray(groups)
+    if labels.shape != (rows,):
+        shape = list(labels.shape)
+        raise ValueError(f"groups must have a label for each of the {rows} rows, got shape {shape}")
+    return torch.from_numpy(np.unique(labels, return_inverse=True)[1])

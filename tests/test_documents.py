@@ -19,8 +19,7 @@ from pyro_gcm import cli
 from pyro_gcm.distributions import families
 from pyro_gcm.inference.training_pair import ELBOS
 from pyro_gcm.models import GCM, IGCM
-from pyro_gcm.models.build import GUIDES, PRIORS, REVENUE_MAPS
-from pyro_gcm.models.igcm import KERNEL_GUIDES
+from pyro_gcm.models.build import GUIDES, KERNEL_GUIDES, PRIORS, REVENUE_MAPS
 from pyro_gcm.responses import RESPONSES
 from reproduce import quantile
 from reproduce.__main__ import main as reproduce

@@ -31,8 +31,8 @@ _names = itertools.count()
 class OrderEventModel(nn.Module):
     """Base of the models: `story`, who reads it, and what a subclass may change.
 
-    `story`, with its factors `*_dist`, is the only definition of a model. The program, the
-    guide, training, predictions and posteriors all read it, and so follow whoever overrides it.
+    `story`, with its factors `*_dist`, is the only definition of a model. Program, guide, training,
+    predictions and posteriors all read it, and so follow whoever overrides it.
     """
 
     # What `build` makes.
@@ -78,8 +78,6 @@ class OrderEventModel(nn.Module):
         self.shared_guide = nn.ParameterDict()
         self.register_buffer("_objective", torch.tensor(0))
 
-    # The story, and the programs that it is
-
     def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
         """The generative story, the lines of the paper's figure.
 
@@ -102,9 +100,8 @@ class OrderEventModel(nn.Module):
     def shared(self, sample: Any) -> Any:
         """Sites that all rows share, drawn before them; what it returns is `sample.shared`.
 
-        Each is a line `sample(name, distribution)`. A value broadcasts against [..., B, *event], in
-        whatever reading; `inference.of_rows` takes those of the groups of rows from it. Predictions
-        average over the guide of these sites, and posteriors have its draws.
+        A value broadcasts against [..., B, *event]; `inference.of_rows` takes those of the groups
+        of rows from it. Predictions average over the guide of these sites.
         """
 
     def guide_shared(self, sample: Any) -> None:
@@ -118,16 +115,10 @@ class OrderEventModel(nn.Module):
             return {}
         return self._once("shared", lambda: programs.shared_sites(self))
 
-    # Programs of Pyro, and factors that the models share: functions of a model.
+    # Functions of a model: programs of Pyro, and the factors that the models share.
     model, guide, guide_of = programs.model, programs.guide, programs.guide_of
     z_dist, z_guide_dist, c_dist = programs.z_dist, programs.z_guide_dist, programs.c_dist
     covariates, encoded, outcome_dist = programs.covariates, programs.encoded, programs.outcome_dist
-
-    def mapped(self, r: Tensor, covariates: Tensor | None = None) -> Tensor:
-        """h(r), of revenues in data units, for the member that e names where there are members."""
-        raise NotImplementedError
-
-    # What depends on whether z is a member
 
     def conditional_hidden(self, hidden: Any) -> Any:
         """Hidden layers of a network of `covariates`."""
@@ -143,8 +134,6 @@ class OrderEventModel(nn.Module):
 
     def learn_features(self, x: Tensor) -> None:
         """Learn from rows [n, x_dim] what standardisation does not."""
-
-    # Training
 
     @property
     def objective(self) -> str:
@@ -211,8 +200,6 @@ class OrderEventModel(nn.Module):
             never = self.response.initial_cured_fraction(y)
             build.start_infinite(self.infinite_net, never, self.cost_shape[:-1])
         self.is_trained = True
-
-    # How its sites are treated
 
     def make_plan(self, objective: str) -> Plan:
         """How the sites are treated in training for an objective."""
@@ -282,8 +269,6 @@ class OrderEventModel(nn.Module):
         if message not in self._warned:
             self._warned.add(message)
             warn_user(message)
-
-    # Where the parameters are, saving, and copies
 
     @property
     def seed(self) -> int:

@@ -13,7 +13,7 @@ from torch import nn
 
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.validation import one_of, positive_int
-from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.distributions import OrderEvent, coordinates, is_independent_normal
 from pyro_gcm.distributions.families import resolve_cost_family
 from pyro_gcm.nets import (
     AmortizedGuide,
@@ -28,6 +28,7 @@ from pyro_gcm.nets import (
     PositiveLinear,
     PosteriorGuide,
     Probit,
+    RevenueGuide,
     Sigmoid,
     Standardizer,
     StandardNormal,
@@ -59,6 +60,7 @@ _GUIDES: dict[str, Network] = {
     "posterior_flow": ConditionalFlow,
 }
 PRIORS, GUIDES = ("standard", *_PRIORS), ("prior", *_GUIDES)
+KERNEL_GUIDES = ("exact", "amortised")
 REVENUE_MAPS = ("identity", "piecewise_linear", "positive_linear", "probit", "sigmoid")
 
 
@@ -96,6 +98,38 @@ def add_costs(
         raise ValueError(f"cost_family must give costs for an order event: {error}") from error
     if model.infinite_net is not None:
         check_shape("p0", model.infinite_net, columns, cost_shape[:-1], drawn=False)
+
+
+def add_kernel(model: Any, prior: Any, guide: Any, dr_net: nn.Module | None, hidden: Any) -> None:
+    """Build p(k) or p(k|x), q(k|x, r, y) and p(r|k, x)."""
+    x_dim, r_dim, k_dim = model.x_dim, model.r_dim, model.k_dim
+    sizes, names = (x_dim, k_dim, hidden), ("standard", "conditional")
+    model.k_prior = prior_part("kernel_prior", prior, *sizes, names)
+    model.k_guide = None
+    if isinstance(guide, nn.Module):
+        check_guide("kernel_guide", guide, (x_dim, r_dim), (k_dim,))
+        model.k_guide = guide
+    else:
+        check_named("kernel_guide", guide, KERNEL_GUIDES, "(x, r, y)")
+        if guide == "amortised":
+            model.k_guide = RevenueGuide(Conditional(dist.Normal, x_dim + r_dim, (k_dim,), hidden))
+    p_k = one_row(model.k_prior, x_dim)
+    if not is_independent_normal(p_k):
+        raise ValueError(
+            "kernel_prior must be normal with independent coordinates, so that p(k|x, r) is "
+            f"known, got {type(coordinates(p_k)).__name__}"
+        )
+    changed = model.overrides("k_dist", "r_dist")
+    if changed and not model.overrides("k_posterior"):
+        raise ValueError(
+            f"{type(model).__name__} overrides {changed[0]}, and so needs a k_posterior that "
+            "goes with it"
+        )
+    model.loading = PositiveLinear(k_dim, (r_dim,))
+    noise = dist.Normal, x_dim, (r_dim,), hidden
+    model.dr_net = Conditional(*noise) if dr_net is None else dr_net
+    if not is_independent_normal(one_row(model.dr_net, x_dim)):
+        raise ValueError("dr_net must give a normal p(dr|x) with independent columns")
 
 
 def add_units(model: Any, num_samples: int, sizes: dict[str, int], seed: int) -> None:

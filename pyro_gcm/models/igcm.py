@@ -20,9 +20,7 @@ from pyro_gcm._utils.validation import ArrayLike, matrix, positive_int, same_row
 from pyro_gcm.distributions import (
     LatentMixture,
     OrderEvent,
-    coordinates,
     integrates_over,
-    is_independent_normal,
     linear_gaussian_posterior,
 )
 from pyro_gcm.distributions.numerics import coarse
@@ -30,14 +28,13 @@ from pyro_gcm.inference.reading import Objective, Plan, Reader, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.calls import Count, prediction
 from pyro_gcm.models.predictions import Predictions
-from pyro_gcm.nets import PositiveLinear, RevenueGuide, StandardNormal
-from pyro_gcm.nets.conditional import Conditional, joined, widths_of
-from pyro_gcm.nets.parts import check_guide, one_row
+from pyro_gcm.nets import PositiveLinear, StandardNormal
+from pyro_gcm.nets.conditional import joined, widths_of
+from pyro_gcm.nets.parts import one_row
 from pyro_gcm.prediction.blocks import in_blocks
 from pyro_gcm.prediction.predicted import Dry, Predicted
 from pyro_gcm.responses import Response
 
-KERNEL_GUIDES = ("exact", "amortised")
 _objective = partial(Objective, untrained=("x_decoder.",), generates_revenue=True)
 
 
@@ -83,6 +80,11 @@ class IGCM(Predictions):
     :raises ValueError: for sizes below 1, unknown names, or parts that do not fit together.
     """
 
+    k_prior: Any
+    k_guide: Any
+    dr_net: Any
+    loading: PositiveLinear
+
     objective_records = {
         "conditional": _objective("conditional"),
         "joint": _objective("joint", (), untrained=()),
@@ -125,43 +127,10 @@ class IGCM(Predictions):
                 kernel_map = "identity" if cost_shape == (self.k_dim,) else "positive_linear"
             sizes = self.k_dim, cost_shape
             self.kernel_map = build.revenue_map_part(kernel_map, *sizes, "kernel_map")
-            self._add_kernel(kernel_prior, kernel_guide, dr_net, hidden)
+            build.add_kernel(self, kernel_prior, kernel_guide, dr_net, hidden)
             columns = self.z_dim + self.k_dim
             self.x_decoder: Any = build.x_decoder_part(self, x_decoder, columns, hidden)
         build.add_units(self, num_samples, {"z": self.z_dim, "k": self.k_dim}, seed)
-
-    def _add_kernel(self, prior: Any, guide: Any, dr_net: nn.Module | None, hidden: Any) -> None:
-        """Build p(k) or p(k|x), q(k|x, r, y) and p(r|k, x)."""
-        x_dim, r_dim, k_dim = self.x_dim, self.r_dim, self.k_dim
-        sizes, names = (x_dim, k_dim, hidden), ("standard", "conditional")
-        self.k_prior = build.prior_part("kernel_prior", prior, *sizes, names)
-        self.k_guide: Any = None
-        if isinstance(guide, nn.Module):
-            check_guide("kernel_guide", guide, (x_dim, r_dim), (k_dim,))
-            self.k_guide = guide
-        else:
-            build.check_named("kernel_guide", guide, KERNEL_GUIDES, "(x, r, y)")
-            if guide == "amortised":
-                self.k_guide = RevenueGuide(
-                    Conditional(dist.Normal, x_dim + r_dim, (k_dim,), hidden)
-                )
-        p_k = one_row(self.k_prior, x_dim)
-        if not is_independent_normal(p_k):
-            raise ValueError(
-                "kernel_prior must be normal with independent coordinates, so that p(k|x, r) is "
-                f"known, got {type(coordinates(p_k)).__name__}"
-            )
-        changed = self.overrides("k_dist", "r_dist")
-        if changed and not self.overrides("k_posterior"):
-            raise ValueError(
-                f"{type(self).__name__} overrides {changed[0]}, and so needs a k_posterior that "
-                "goes with it"
-            )
-        self.loading = PositiveLinear(k_dim, (r_dim,))
-        noise = dist.Normal, x_dim, (r_dim,), hidden
-        self.dr_net = Conditional(*noise) if dr_net is None else dr_net
-        if not is_independent_normal(one_row(self.dr_net, x_dim)):
-            raise ValueError("dr_net must give a normal p(dr|x) with independent columns")
 
     def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
         """The lines of the paper's figure; e is x standardised."""
@@ -265,18 +234,17 @@ class IGCM(Predictions):
 
     def k_given(self, x: Tensor | None, r: Tensor | None) -> Any:
         """p(k | x, r) for x and r in data units."""
-        for name, value in (("x", x), ("r", r)):
-            if value is None:
-                raise RuntimeError(
-                    f"conditional: '{name}' is an input of p(y | x, r) and must be given"
-                )
+        if x is None or r is None:
+            lacking = "x" if x is None else "r"
+            raise RuntimeError(
+                f"conditional: '{lacking}' is an input of p(y | x, r) and must be given"
+            )
         return self.k_posterior(self.x_standardizer(x), self.r_standardizer(r))
 
     def k_guide_dist(self, x: Tensor | None, r: Tensor | None, y: Tensor | None) -> Any:
         """q(k|x, r, y), or the exact p(k|x, r); arguments in data units."""
-        for name, value in (("x", x), ("r", r)):
-            if value is None:
-                raise ValueError(f"{name} must be given: the guide reads it")
+        if x is None or r is None:
+            raise ValueError(f"{'x' if x is None else 'r'} must be given: the guide reads it")
         if self.k_guide is None:
             return self.k_given(x, r)
         x, r = self.x_standardizer(x), self.r_standardizer(r)

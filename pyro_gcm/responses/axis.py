@@ -26,7 +26,7 @@ from pyro_gcm.nets.piecewise_linear import AxisMap, AxisOfDraws
 from pyro_gcm.nets.revenue_maps import Probit
 from pyro_gcm.prediction.predictive import DistributionPredictive
 from pyro_gcm.responses.real import RealOutcome, normal_loss
-from pyro_gcm.responses.response import Encodes, Response
+from pyro_gcm.responses.response import Response
 
 #: Numbers of costs that are evaluated at once.
 _AT_ONCE = 1 << 16
@@ -70,13 +70,13 @@ class AxisResponse(Response):
                 f"response={self.named!r} would have no proper distribution"
             )
 
-    def prepare(self, encoder: Encodes, cost_shape: tuple[int, ...]) -> None:
+    def prepare(self, model: Any, cost_shape: tuple[int, ...]) -> None:
         """Build the map for these costs, or check that of the user.
 
         :raises ValueError: for a map of another shape, or one that is bounded or falls.
         """
         self.attach()
-        shape, self.members = encoder.map_shape(cost_shape), encoder.members
+        shape, self.members = model.map_shape(cost_shape), model.members
         self.event_dim = len(cost_shape)
         if self._is_own:
             _check_axis(self.axis, shape)

@@ -14,7 +14,7 @@ from pyro_gcm.distributions.curve_outcome import OrderedLevel
 from pyro_gcm.nets.members import gather_parameters
 from pyro_gcm.nets.revenue_maps import PositiveLinear
 from pyro_gcm.prediction.predictive import LevelPredictive
-from pyro_gcm.responses.response import Encodes, Response
+from pyro_gcm.responses.response import Response
 from pyro_gcm.training.result import entropy
 
 __all__ = ["Ordinal"]
@@ -48,12 +48,12 @@ class Ordinal(Response, name="ordinal"):
         """Refuse thresholds that would be generated."""
         self.needs_gcm("its thresholds are revenues")
 
-    def prepare(self, encoder: Encodes, cost_shape: tuple[int, ...]) -> None:
+    def prepare(self, model: Any, cost_shape: tuple[int, ...]) -> None:
         """Build the distances between the thresholds of these costs."""
         self.attach()
-        self.members = encoder.members
+        self.members = model.members
         if self.levels > 2:
-            self.gaps = PositiveLinear(self.levels - 2, encoder.map_shape(cost_shape))
+            self.gaps = PositiveLinear(self.levels - 2, model.map_shape(cost_shape))
             self.gaps.start_around(1.0, slice(None))
 
     def check_outcome(self, y: Tensor) -> None:

@@ -22,7 +22,7 @@ from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.distributions import GuessedEvent, OrderEvent, ThresholdNormal, ThresholdQuantile
 from pyro_gcm.nets.conditional import ConstantLogits, Hidden, mlp, positive
 from pyro_gcm.prediction.predictive import DistributionPredictive, MeanPredictive
-from pyro_gcm.responses.response import Encodes, Response
+from pyro_gcm.responses.response import Response
 from pyro_gcm.training.result import entropy
 
 __all__ = ["Binary", "Continuous", "Guessed", "Quantile"]
@@ -89,7 +89,7 @@ class Guessed(Binary):
                 raise ValueError(f"guess={guess!r} and rate={rate} contradict each other")
         self.guess, self.rate, self.hidden = guess, rate, hidden
 
-    def prepare(self, encoder: Encodes, cost_shape: tuple[int, ...]) -> None:
+    def prepare(self, model: Any, cost_shape: tuple[int, ...]) -> None:
         """Build what gives the log-odds of the guess rate for what is read of x."""
         self.attach()
         self.logits: nn.Module = ConstantLogits()
@@ -97,7 +97,7 @@ class Guessed(Binary):
             assert isinstance(self.logits.logits, nn.Parameter)
             self.logits.logits.requires_grad_(False).fill_(math.log(self.rate / (1.0 - self.rate)))
         elif self.guess == "conditional":
-            net = mlp(encoder.out_dim, 1, encoder.conditional_hidden(self.hidden))
+            net = mlp(model.out_dim, 1, model.conditional_hidden(self.hidden))
             nn.init.constant_(net[-1].bias, ConstantLogits.START)  # type: ignore[arg-type]
             self.logits = nn.Sequential(net, nn.Flatten(-2))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -23,20 +23,6 @@ Model = TypeVar("Model", bound=nn.Module)
 
 #: Responses that `response=` names; a subclass `class Mine(Response, name="mine")` enters itself.
 RESPONSES: dict[str, type[Response]] = {}
-
-
-class Encodes(Protocol):
-    """The model, as a response sees it during its preparation."""
-
-    members: int
-    out_dim: int
-
-    def map_shape(self, cost_shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of a mapped row of revenues."""
-        raise NotImplementedError
-
-    def conditional_hidden(self, hidden: Any) -> Any:
-        """Hidden layers of a network of what is read of x."""
 
 
 class Response(nn.Module):
@@ -111,10 +97,10 @@ class Response(nn.Module):
             )
         self._is_attached = True
 
-    def prepare(self, encoder: Encodes, cost_shape: tuple[int, ...]) -> None:
+    def prepare(self, model: Any, cost_shape: tuple[int, ...]) -> None:
         """Build what depends on the other parts of a model, which calls it once.
 
-        :param encoder: of the model: what is read of x, and how many members there are.
+        :param model: a `models.OrderEventModel`.
         :param cost_shape: event shape of the costs.
         """
 

@@ -16,7 +16,7 @@ from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.several_outcomes import SeveralOutcomes, costs_between
 from pyro_gcm.inference.reading import StoryModel
 from pyro_gcm.nets.parts import check_input
-from pyro_gcm.responses.response import Encodes, MakeMap, Model, Response
+from pyro_gcm.responses.response import MakeMap, Model, Response
 from pyro_gcm.responses.survival import Survival
 
 __all__ = ["Several"]
@@ -111,15 +111,15 @@ class Several(Response):
         maps = [make(sum(map(abs, own)), (*shape[:-1], costs)) for own in rows]
         return DirectedMaps(maps, rows)
 
-    def prepare(self, encoder: Encodes, cost_shape: tuple[int, ...]) -> None:
+    def prepare(self, model: Any, cost_shape: tuple[int, ...]) -> None:
         """Prepare every response for its costs."""
         self.attach()
         self.costs = cost_shape[-1] // len(self.names)
         for part in self.parts:
             if isinstance(getattr(part, "net", None), nn.Module):
-                check_input("parts", part.net, encoder.out_dim)
+                check_input("parts", part.net, model.out_dim)
         for part in self.parts:
-            part.prepare(encoder, (*cost_shape[:-1], self.costs))
+            part.prepare(model, (*cost_shape[:-1], self.costs))
 
     def outcome(self, y: ArrayLike, device: torch.device | None = None) -> Tensor:
         """Outcomes by name as columns side by side, [n, D] in float64.

@@ -16,8 +16,7 @@ from pyro_gcm import GCM, IGCM
 from pyro_gcm.inference import ImportanceWeightedELBO
 from pyro_gcm.inference.training_pair import ELBOS
 from pyro_gcm.models import MemberGCM
-from pyro_gcm.models.build import GUIDES, PRIORS
-from pyro_gcm.models.igcm import KERNEL_GUIDES
+from pyro_gcm.models.build import GUIDES, KERNEL_GUIDES, PRIORS
 from pyro_gcm.models.members import WEIGHTS
 
 TRAINS = "✓"

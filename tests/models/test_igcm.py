@@ -29,7 +29,7 @@ from torch import Tensor
 
 from pyro_gcm import IGCM
 from pyro_gcm.inference import conditional, given_inputs, uncollapse
-from pyro_gcm.models.igcm import KERNEL_GUIDES
+from pyro_gcm.models.build import KERNEL_GUIDES
 
 # The program
 

@@ -172,7 +172,7 @@ def columns_of_units(model: Any, x: ArrayLike, r: ArrayLike) -> tuple[Tensor, Te
 
 def no_nan(name: str, mapped: Tensor, r: Tensor) -> Tensor:
     """Return mapped revenues [n, ...]; ValueError where a map gives NaN for revenues [n, m]."""
-    if mapped.isnan().any():
+    if not torch.compiler.is_compiling() and mapped.isnan().any():
         row = int(mapped.isnan().flatten(1).any(1).nonzero()[0])
         raise ValueError(f"{name} gives NaN for the revenues r = {r[row].tolist()}")
     return mapped

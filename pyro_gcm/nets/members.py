@@ -213,7 +213,7 @@ class _OfMembers(nn.Module):
 
     def product(self, a: Tensor, *weights: Tensor) -> Tensor:
         """b_k + a_k W_k for rows [K, B, in_dim] and (biases, *weights), as in `nets.products`."""
-        if torch.is_grad_enabled() or torch.compiler.is_compiling():
+        if torch.is_grad_enabled():
             bias, *others = weights
             return torch.baddbmm(bias[:, None], a, self.matrices(*others))
         bias, matrices, width = kept(self, self._padded, *weights)
@@ -317,7 +317,8 @@ def _is_every_member(z: Tensor, members: int) -> bool:
     """Whether one-hot z [..., B or 1, K] is every member in turn, along its first dimension."""
     if z.dim() < 3 or len(z) != members or z.shape[1:-1].numel() != z.shape[-2]:
         return False
-    return bool((z.diagonal(dim1=0, dim2=-1) == 1.0).all())
+    every = (z.diagonal(dim1=0, dim2=-1) == 1.0).all()
+    return torch.compiler.is_compiling() or bool(every)  # predictions take them in turn
 
 
 def gather_values(values: Tensor, z: Tensor) -> Tensor:

@@ -72,10 +72,15 @@ def with_even_rows(module: nn.Module) -> nn.Module:
 
 
 def kept(module: nn.Module, make: Callable[..., Made], *tensors: Tensor) -> Made:
-    """What a function makes of tensors of a module; without gradients once for equal tensors."""
-    if torch.is_grad_enabled() or torch.compiler.is_compiling():
+    """What a function makes of tensors of a module; without gradients once for equal tensors.
+
+    An exported program has what predictions before have made.
+    """
+    if torch.is_grad_enabled():
         return make(*tensors)
     known = _kept.get(module)
+    if torch.compiler.is_compiling():
+        return make(*tensors) if known is None else known[1]
     if known is None or not all(map(_are_equal, known[0], tensors)):
         known = _kept[module] = [tensor.clone() for tensor in tensors], make(*tensors)
     made: Made = known[1]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from numbers import Real
 from typing import Any
 
@@ -51,15 +50,6 @@ class WrongCell(ValueError):
         return WrongCell(self.message, self.row + rows, self.column, self.name)
 
 
-@contextmanager
-def rows_after(count: int) -> Iterator[None]:
-    """Inside, the row of a `WrongCell` is counted from so many rows before."""
-    try:
-        yield
-    except WrongCell as error:
-        raise error.after(count) from error
-
-
 def matrix(
     name: str,
     value: ArrayLike,
@@ -92,13 +82,6 @@ def column_names(value: Any) -> list[str] | None:
     if names is None or isinstance(value, Tensor):
         return None
     return list(names) if all(isinstance(name, str) for name in names) else None
-
-
-def check_names(name: str, value: Any, known: Sequence[str] | None) -> None:
-    """Check that a DataFrame has the columns that the training rows had, in their order."""
-    given = column_names(value) or []
-    if known is not None and len(given) == len(known) and list(known) != given:
-        raise ValueError(f"{name} must have the columns of fit, {list(known)}, got {given}")
 
 
 def vector(name: str, value: ArrayLike, device: torch.device | None = None) -> Tensor:
@@ -168,14 +151,6 @@ def checked_data(
 def columns_of_units(model: Any, x: ArrayLike, r: ArrayLike) -> tuple[Tensor, Tensor]:
     """Columns of which units are learned, as tensors."""
     return matrix("x", x, model.x_dim, "x_dim"), matrix("r", r, model.r_dim, "r_dim")
-
-
-def no_nan(name: str, mapped: Tensor, r: Tensor) -> Tensor:
-    """Return mapped revenues [n, ...]; ValueError where a map gives NaN for revenues [n, m]."""
-    if not torch.compiler.is_compiling() and mapped.isnan().any():
-        row = int(mapped.isnan().flatten(1).any(1).nonzero()[0])
-        raise ValueError(f"{name} gives NaN for the revenues r = {r[row].tolist()}")
-    return mapped
 
 
 def row_blocks(tensor: Tensor) -> Sequence[Tensor]:

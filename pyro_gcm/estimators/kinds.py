@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pyro_gcm._utils.validation import rows_after
+from pyro_gcm._utils.validation import WrongCell
 from pyro_gcm.estimators.event_times import NoPairs, event_times
 from pyro_gcm.estimators.targets import Array, Values, places_of, target_column, target_numbers
 
@@ -128,7 +129,7 @@ def in_blocks(of_rows: Callable[[slice], Columns], rows: int, *, progress: bool 
     parts = []
     with tqdm(total=rows, disable=not progress, delay=2, desc="predict", unit="row") as bar:
         for start in range(0, rows, BLOCK):
-            with rows_after(start):
+            with _rows_after(start):
                 parts.append(of_rows(slice(start, start + BLOCK)))
             bar.update(min(BLOCK, rows - start))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -195,3 +196,12 @@ def scores(estimator: Any, X: pd.DataFrame, y: Any) -> dict[str, float]:
     if hasattr(estimator, "log_prob"):
         found["log_score"] = float(estimator.log_prob(X, y).mean())
     return found
+
+
+@contextmanager
+def _rows_after(count: int) -> Iterator[None]:
+    """Inside, the row of a `WrongCell` is counted from so many rows before."""
+    try:
+        yield
+    except WrongCell as error:
+        raise error.after(count) from error

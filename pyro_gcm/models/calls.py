@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.tensors import ArrayLike
-from pyro_gcm._utils.validation import check_names, full_precision
+from pyro_gcm._utils.validation import column_names, full_precision
 from pyro_gcm.prediction.draws import PosteriorDraws, SurfaceDraws
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -38,7 +38,7 @@ def prediction(method: Method) -> Method:
         if any(known.values()):
             given = x, kwargs.get("r"), kwargs.get("revenues"), *args[:1]
             for name, value in zip("xrrr", given, strict=False):
-                check_names(name, value, known.get(name))
+                _check_names(name, value, known.get(name))
         home = x.device if isinstance(x, Tensor) else torch.device("cpu")
         with evaluating(self), torch.no_grad():
             result = method(self, x, *args, **kwargs)
@@ -47,3 +47,10 @@ def prediction(method: Method) -> Method:
         return result
 
     return cast(Method, predict)
+
+
+def _check_names(name: str, value: Any, known: Sequence[str] | None) -> None:
+    """Check that a DataFrame has the columns that the training rows had, in their order."""
+    given = column_names(value) or []
+    if known is not None and len(given) == len(known) and list(known) != given:
+        raise ValueError(f"{name} must have the columns of fit, {list(known)}, got {given}")

@@ -16,7 +16,7 @@ from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.tensors import broadcast_shapes
-from pyro_gcm._utils.validation import no_nan, positive_int
+from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.distributions.numerics import coarse
 from pyro_gcm.inference.reading import Objective, Plan, in_units
 from pyro_gcm.models import build, required
@@ -277,4 +277,12 @@ class GCM(Predictions):
         if torch.is_grad_enabled():
             return self.revenue_map(standard)
         # In predictions. Functions of a map in float64 err by more than a step of its inputs.
-        return no_nan("revenue_map", self.revenue_map(coarse(standard)), r)
+        return _no_nan(self.revenue_map(coarse(standard)), r)
+
+
+def _no_nan(mapped: Tensor, r: Tensor) -> Tensor:
+    """Return mapped revenues [n, ...]; ValueError where a map gives NaN for revenues [n, m]."""
+    if not torch.compiler.is_compiling() and mapped.isnan().any():
+        row = int(mapped.isnan().flatten(1).any(1).nonzero()[0])
+        raise ValueError(f"revenue_map gives NaN for the revenues r = {r[row].tolist()}")
+    return mapped

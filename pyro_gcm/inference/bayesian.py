@@ -20,7 +20,7 @@ from pyro_gcm._utils.options import flag, seed_of, share
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, kind, one_of, positive, positive_int
-from pyro_gcm.inference.weight_sites import Predicting, Prior, WeightSites
+from pyro_gcm.inference.weight_sites import Prior, WeightSites
 from pyro_gcm.prediction.blocks import mean_of_draws
 from pyro_gcm.prediction.draws import Rows
 
@@ -36,7 +36,7 @@ def scaled_normal(name: str, weight: Tensor) -> Any:
 
 
 def bayesian(
-    model: Predicting,
+    model: Any,
     *,
     prior: Prior = scaled_normal,
     parts: Sequence[str] = (),

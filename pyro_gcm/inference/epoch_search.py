@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from pyro_gcm._utils.validation import positive_int
-from pyro_gcm.inference.fit import Fittable, fit
+from pyro_gcm.inference.fit import fit
 from pyro_gcm.training import Diverged, FitResult
 
 #: Share of the rows that a search holds out.
@@ -22,7 +22,7 @@ MOST = 3
 
 
 def search_epochs(
-    model: Fittable,
+    model: Any,
     x: Any,
     r: Any,
     y: Any,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from pyro.infer import ELBO
@@ -18,12 +18,10 @@ from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.inference.bounds import PaperLoss, check_weighable
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.losses import PyroLoss, StoryLoss
-from pyro_gcm.inference.reading import StoryModel
 from pyro_gcm.inference.scored import Noise
 from pyro_gcm.inference.training_data import DataInMemory, StreamedData
-from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.streams import BatchRows, Source
-from pyro_gcm.training import FitResult, Training, TrainingDefaults, TrainingOptions
+from pyro_gcm.training import FitResult, Training, TrainingOptions
 from pyro_gcm.training.options import Schedule
 from pyro_gcm.training.result import constant_loss, warn_if_worse
 
@@ -36,7 +34,7 @@ _READ = (ImportanceWeightedELBO, PaperLoss)
 @one_thread()
 @torch.inference_mode(False)  # with gradients, whatever the caller has switched off
 def fit(
-    model: Fittable,
+    model: Any,
     x: Any,
     r: ArrayLike | None = None,
     y: ArrayLike | None = None,
@@ -208,35 +206,3 @@ def fit(
         "columns": rows.names,
     }
     return result
-
-
-class Fittable(StoryModel, Protocol):
-    """A `GCM`, an `IGCM`, or another torch module with the same parts."""
-
-    training_summary: Any  # how it was trained last, in plain data
-    objective: str  # and for what
-
-    @property
-    def default_objective(self) -> str:
-        """The objective of `fit` by default."""
-
-    def check_story(self, *views: str) -> None:
-        """TypeError for a subclass that overrides one of these views of its story."""
-
-    def training_defaults(self, rows: int) -> TrainingDefaults:
-        """Options of `fit` where they are left out, for a number of rows."""
-
-    def adapt(self, rows: int, *, epochs: int | None) -> None:
-        """Choose what was left to the number of rows, before training."""
-
-    def train(self, mode: bool = True) -> Any:
-        """Switch between training and evaluation mode."""
-
-    def training_pair(self, objective: str) -> TrainingPair:
-        """Return the program and the guide of an objective; ValueError if it does not apply."""
-
-    def trained_parameters(self, objective: str) -> dict[str, torch.nn.Parameter]:
-        """The parameters that an objective trains."""
-
-    def to(self, device: torch.device) -> Any:
-        """Move the model to a device."""

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from pyro_gcm.inference.bounds import weighted_loss
-from pyro_gcm.inference.reading import StoryModel
 from pyro_gcm.inference.scored import Noise, Scored
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import ScaleSites, unannounced
@@ -28,7 +27,7 @@ class StoryLoss:
 
     def __init__(
         self,
-        model: StoryModel,
+        model: Any,
         pair: TrainingPair,
         bound: Any,
         noise: Noise,
@@ -81,7 +80,7 @@ class PyroLoss:
     """The loss that an ELBO object of Pyro computes of the program and the guide of a pair."""
 
     def __init__(
-        self, model: StoryModel, pair: TrainingPair, bound: Any, rows: int, weighted: bool
+        self, model: Any, pair: TrainingPair, bound: Any, rows: int, weighted: bool
     ) -> None:
         self.model, self.pair, self.bound = model, pair, bound
         self.rows, self.weighted, self.is_checked = rows, weighted, False

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.distributions import biject_to
 
 from pyro_gcm.distributions.event_sides import Left
-from pyro_gcm.inference.reading import Plan, Reached, Reader, StoryModel, of
+from pyro_gcm.inference.reading import Plan, Reached, Reader, of
 from pyro_gcm.nets.conditional import positive
 
 #: Spread of the guide of a site that all rows share, at the start.
@@ -26,7 +26,7 @@ class Programmed(Reader):
         `inference.given_inputs` asks for.
     """
 
-    def __init__(self, model: StoryModel, plan: Plan, exact: Plan, x: Any, r: Any) -> None:
+    def __init__(self, model: Any, plan: Plan, exact: Plan, x: Any, r: Any) -> None:
         super().__init__(model, plan, x, r)
         self.given_inputs = exact.exact
 

@@ -17,15 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import pyro.distributions as dist
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.evaluating import HasTensors
-from pyro_gcm._utils.moments import KnownMoments
-from pyro_gcm._utils.tensors import ArrayLike
 from pyro_gcm.distributions import LazyDistribution
 from pyro_gcm.distributions.event_sides import Left
 from pyro_gcm.nets import Standardizer
@@ -82,108 +79,6 @@ class Plan:
     informed: tuple[str, ...] = ()
 
 
-class Outcomes(Protocol):
-    """The interface of a response for training and predictions."""
-
-    default_elbo: str
-    outcome_width: int
-
-    def check_revenue(self, r: Tensor) -> None:
-        """Raise ValueError for revenues [n, m] that it cannot have."""
-
-    def outcome(self, y: ArrayLike, device: torch.device | None = None) -> Tensor:
-        """Outcomes as a tensor, a row for each of the data."""
-
-    def check_outcome(self, y: Tensor) -> None:
-        """Raise ValueError for outcomes that it cannot have."""
-
-    def site_distribution(self, p_y: Any, *, separate: bool) -> Any:
-        """Return the distribution at site y of a program."""
-
-    def averaged_loss(self, p_y: Any, log_p: Tensor, y: Tensor) -> Tensor:
-        """The loss of the prediction that is averaged over members, [B]."""
-
-    def constant_loss(self, y: Tensor, share: Tensor) -> float | None:
-        """The loss of one prediction for all rows."""
-
-    def nothing_to_learn(self, low: Tensor, high: Tensor) -> str | None:
-        """What to warn of where all outcomes lie from `low` to `high`, if they tell nothing."""
-
-    def check_whole(self) -> None:
-        """Raise ValueError for one of several responses, which is for predictions alone."""
-
-    def log_selected(self, p_y: Any, y: Tensor) -> Tensor | None:
-        """log-probability of rows being in the data at all, given z, [..., n]; None for 1."""
-
-    def check_latent(self, model: StoryModel, y: Tensor) -> None:
-        """Raise ValueError for outcomes that training cannot combine with the model's z."""
-
-
-class StoryModel(HasTensors, Protocol):
-    """A model that tells a story, as its readers know it."""
-
-    x_dim: int
-    r_dim: int
-    base_samples: Any
-    z_guide: Any
-    enumerates: bool
-    members: int
-    places: dict[str, int]
-
-    reads_x: bool
-    is_trained: bool
-    x_standardizer: Standardizer
-    r_standardizer: Standardizer
-    objective_records: ClassVar[dict[str, Objective]]
-
-    @property
-    def response(self) -> Outcomes:
-        """The response, which knows the kind of y."""
-
-    @property
-    def draws_equally(self) -> bool:
-        """Whether draws of z from the guide are equally likely given x."""
-
-    @property
-    def model(self) -> Program:
-        """The story as a program."""
-
-    @property
-    def device(self) -> torch.device:
-        """Where the parameters are."""
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The floating-point type of predictions."""
-
-    def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
-        """The generative story."""
-
-    def guide_story(self, sample: Any, x: Tensor, r: Tensor, y: Tensor | None) -> None:
-        """The guide of the latent sites of a row."""
-
-    def shared(self, sample: Any) -> Any:
-        """Sites that all rows share."""
-
-    def guide_shared(self, sample: Any) -> None:
-        """The guide of `shared`."""
-
-    def shared_sites(self) -> Mapping[str, Any]:
-        """Those sites, by name."""
-
-    def latents(self, plan: Plan) -> Mapping[str, Any]:
-        """The latent sites of a row in a reading, by name, in order."""
-
-    def plan(self, objective: str) -> Plan:
-        """How the sites are treated in training."""
-
-    def guide_of(self, plan: Plan, x: Tensor | None) -> Tensor | None:
-        """The guide for a plan, as a program."""
-
-    def learn_units(self, x: Tensor, r: Tensor, y: Tensor, moments: KnownMoments = None) -> None:
-        """Standardise as these rows ask for."""
-
-
 class Reader:
     """Base of the readers: `reader(name, distribution, obs=value)` is what a line of a story does.
 
@@ -193,7 +88,7 @@ class Reader:
     :param inputs: x and r as they were given.
     """
 
-    def __init__(self, model: StoryModel, plan: Plan, x: Any = None, r: Any = None) -> None:
+    def __init__(self, model: Any, plan: Plan, x: Any = None, r: Any = None) -> None:
         self.model, self.plan = model, plan
         self.x, self.r = x, r
         #: Values of the sites that were read, by name.

@@ -18,7 +18,7 @@ from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.revenue_posterior import coordinates
 from pyro_gcm.inference import bounds
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO, importance_weighted, is_dreg
-from pyro_gcm.inference.reading import Plan, Reader, StoryModel, of
+from pyro_gcm.inference.reading import Plan, Reader, of
 from pyro_gcm.prediction.base_samples import column_draws, driven_draws
 
 
@@ -33,7 +33,7 @@ class Scored(Reader):
 
     def __init__(
         self,
-        model: StoryModel,
+        model: Any,
         plan: Plan,
         bound: Any,
         noise: Noise,

@@ -18,7 +18,6 @@ from pyro_gcm._utils.validation import (
     kind,
 )
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.inference.reading import Outcomes, StoryModel
 from pyro_gcm.streams import ShuffledRows, Source, Survey, survey
 from pyro_gcm.streams.blocks import Block
 from pyro_gcm.training import RowsInMemory, TrainingOptions, selected
@@ -48,7 +47,7 @@ class TrainingData:
     weights: Tensor | None = None
     given: dict[str, Tensor] | None = None
 
-    def __init__(self, model: StoryModel, validation: Any) -> None:
+    def __init__(self, model: Any, validation: Any) -> None:
         self.model, self.share = model, validation
         if isinstance(validation, Real):
             return
@@ -76,7 +75,7 @@ class DataInMemory(TrainingData):
 
     def __init__(
         self,
-        model: StoryModel,
+        model: Any,
         columns: Sequence[ArrayLike | None],
         sample_weight: ArrayLike | None,
         validation: Any,
@@ -194,7 +193,7 @@ class StreamedData(TrainingData):
 
     found: Survey
 
-    def __init__(self, model: StoryModel, source: Source, validation: Any) -> None:
+    def __init__(self, model: Any, source: Source, validation: Any) -> None:
         super().__init__(model, validation)
         self.source, self.rows = source, source.rows
         self.names = {name: source.names[name] for name in "xr"}
@@ -249,7 +248,7 @@ class StreamedData(TrainingData):
         return training, RowsInMemory(columns, torch.arange(len(columns[0])), options.batch_size)
 
 
-def _warn_if_alike(y: Tensor, response: Outcomes) -> None:
+def _warn_if_alike(y: Tensor, response: Any) -> None:
     """Warn where all rows have one outcome, or no event.
 
     :param y: rows [n] or [n, D] as `response.outcome` gives them.

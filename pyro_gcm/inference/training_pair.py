@@ -14,7 +14,7 @@ from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.inference.bounds import EnumeratedWeightedELBO, PaperLoss
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO, is_dreg
-from pyro_gcm.inference.reading import Plan, Program, Reader, StoryModel, of
+from pyro_gcm.inference.reading import Plan, Program, Reader, of
 from pyro_gcm.inference.views import collapse, conditional, given_covariates
 from pyro_gcm.prediction.predicted import Dry
 
@@ -95,7 +95,7 @@ class TrainingPair(NamedTuple):
         return bound
 
 
-def training_pair(model: StoryModel, objective: str) -> TrainingPair:
+def training_pair(model: Any, objective: str) -> TrainingPair:
     """The program and the guide of an objective, and what is known of their sites."""
     model.shared_sites()  # whose guide has parameters
     plan, story = model.plan(objective), model.model
@@ -123,7 +123,7 @@ def training_pair(model: StoryModel, objective: str) -> TrainingPair:
     )
 
 
-def _guide_sites(model: StoryModel, plan: Plan) -> dict[str, bool]:
+def _guide_sites(model: Any, plan: Plan) -> dict[str, bool]:
     """The latent sites of the guide's story, and whether each has the story's distribution.
 
     :raises ValueError: for a site that declares it, but has another one.

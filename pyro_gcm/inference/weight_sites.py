@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import pyro
 import torch
@@ -13,41 +13,17 @@ from torch.func import functional_call
 
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.validation import ArrayLike, positive_int, shown
-from pyro_gcm.inference.reading import Plan, StoryModel
 from pyro_gcm.prediction.draws import Rows
-from pyro_gcm.prediction.predicted import FixedNoise, Predicted
+from pyro_gcm.prediction.predicted import Predicted
 
 #: A name and a tensor of weights to their prior, of the shape of the tensor.
 Prior = Callable[[str, Tensor], Any]
 
 
-class Predicting(StoryModel, Protocol):
-    """A model, as draws of its weights need it."""
-
-    @property
-    def prediction_plan(self) -> Plan:
-        """How a prediction treats the sites."""
-
-    @property
-    def objective(self) -> str:
-        """The objective of the last training."""
-
-    def trained_parameters(self, objective: str = "conditional") -> Mapping[str, Tensor]:
-        """The weights that an objective trains."""
-
-    def rows(self, *columns: ArrayLike | None, required: str = "xr") -> Rows:
-        """Checked columns."""
-
-    def noise(self, num_samples: int | None) -> FixedNoise:
-        """Return the noise behind draws of z."""
-
-
 class WeightSites:
     """The weights of a model as sites of a program; see `inference.bayesian`."""
 
-    def __init__(
-        self, model: Predicting, prior: Prior, parts: Sequence[str], num_samples: int
-    ) -> None:
+    def __init__(self, model: Any, prior: Prior, parts: Sequence[str], num_samples: int) -> None:
         trained = model.trained_parameters(model.objective)
         chosen = {n: p for n, p in trained.items() if not parts or n.startswith(tuple(parts))}
         for part in parts:
@@ -122,9 +98,9 @@ class WeightSites:
 class _Likelihood(nn.Module):
     """log p(y | x, r) of a model, for weights that stand in for its own in a `functional_call`."""
 
-    def __init__(self, model: Predicting, num_samples: int) -> None:
+    def __init__(self, model: Any, num_samples: int) -> None:
         super().__init__()
-        self.model: Predicting = model
+        self.model: Any = model
         self.num_samples = num_samples
 
     def forward(self, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:

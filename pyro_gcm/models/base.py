@@ -224,12 +224,6 @@ class OrderEventModel(nn.Module):
         return self._once(("latents", id(plan)), lambda: Dry.of(self, plan).latents)
 
     @property
-    def latent_dim(self) -> int:
-        """Coordinates that a guide draws for a row."""
-        own = sum(site.size for site in self.latents(self.plan(self.objective)).values())
-        return max(own, self.base_samples.dim)
-
-    @property
     def draws_equally(self) -> bool:
         """Whether z is drawn from p(z|x), or from members of equal weight, by guide and story."""
         return self.reads_x and self.z_guide is None and not self.enumerates

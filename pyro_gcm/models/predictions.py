@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,7 +24,6 @@ from pyro_gcm.models.programs import given_or
 from pyro_gcm.prediction.blocks import blocks
 from pyro_gcm.prediction.draws import Draws, Rows, SurfaceDraws
 from pyro_gcm.prediction.predicted import FixedNoise, Latent, Predicted
-from pyro_gcm.prediction.predictive import Predicts
 
 #: What `surface` makes of a block of predictions [b, R]: a tensor [b, ...].
 Reduce = Callable[[Tensor], Tensor]
@@ -202,7 +201,7 @@ class Predictions(OrderEventModel):
         torch.Size([5, 3])
         """
         home = x.device if isinstance(x, Tensor) else torch.device("cpu")
-        return self.response.predictive(cast(Predicts, self), self.rows(x, r), num_samples, home)
+        return self.response.predictive(self, self.rows(x, r), num_samples, home)
 
     @prediction
     def averaged(

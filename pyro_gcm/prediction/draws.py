@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pyro_gcm.inference.reading import Outcomes
 from pyro_gcm.prediction.blocks import mean_of_draws, whole_vectors
 
 
@@ -102,7 +101,7 @@ class Draws(NamedTuple):
         weights = weights if weights is None else weights[:, :count]
         return Draws(self.num_draws, values, {}, log_weights=weights)
 
-    def of_selected(self, response: Outcomes, rows: Rows) -> Draws:
+    def of_selected(self, response: Any, rows: Rows) -> Draws:
         """Weight draws by the probability that the row is in the data (`Response.log_selected`)."""
         log_selected = None if rows.y is None else response.log_selected(self.p_y, rows.y)
         return self if log_selected is None else self.reweighted(log_selected)

@@ -12,7 +12,7 @@ from pyro_gcm._utils.options import flag, seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.inference.reading import StoryModel, of
+from pyro_gcm.inference.reading import of
 from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows, joined, pick
 from pyro_gcm.prediction.predicted import Noise
 from pyro_gcm.prediction.psis import MIN_PARTICLES, effective_sample_size, pareto_k
@@ -81,7 +81,7 @@ def posterior_draws(
     return merged
 
 
-def with_shared(model: StoryModel, units: str, rows: Rows, **options: Any) -> PosteriorDraws:
+def with_shared(model: Any, units: str, rows: Rows, **options: Any) -> PosteriorDraws:
     """Posterior draws of rows given each of a few draws of the sites that all rows share.
 
     Those come from their fitted guide, which has seen all rows: a row's outcome does not weigh them

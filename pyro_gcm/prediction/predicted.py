@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.process_state import Randomness
-from pyro_gcm.inference.reading import Plan, Reached, Reader, StoryModel, of
+from pyro_gcm.inference.reading import Plan, Reached, Reader, of
 from pyro_gcm.prediction.base_samples import driven_draws
 from pyro_gcm.prediction.draws import Draws
 
@@ -35,7 +35,7 @@ class Latent(NamedTuple):
 class Dry(Reader):
     """Reads a story for one row, to learn which latent sites it has, in order."""
 
-    def __init__(self, model: StoryModel, plan: Plan, x: Tensor, r: Tensor) -> None:
+    def __init__(self, model: Any, plan: Plan, x: Tensor, r: Tensor) -> None:
         super().__init__(model, plan, x, r)
         self.latents: dict[str, Latent] = {}
         #: Distributions of the sites before the costs, as the story has them.
@@ -59,7 +59,7 @@ class Dry(Reader):
         """Ignore the outcome: only latent sites are read."""
 
     @classmethod
-    def of(cls, model: StoryModel, plan: Plan) -> Dry:
+    def of(cls, model: Any, plan: Plan) -> Dry:
         """Read the model once, which collects its `latents` by name."""
         like: Any = {"device": model.device, "dtype": model.dtype}
         x, r = torch.zeros(1, model.x_dim, **like), torch.full((1, model.r_dim), 0.5, **like)
@@ -108,7 +108,7 @@ class FixedNoise(Noise):
     :param latents: the latent sites of the story.
     """
 
-    def __init__(self, model: StoryModel, latents: Mapping[str, Latent], num_samples: int) -> None:
+    def __init__(self, model: Any, latents: Mapping[str, Latent], num_samples: int) -> None:
         # Not the model, which keeps this.
         self._places, self._samples = model.places, model.base_samples
         self._members = model.members if model.draws_equally else 0
@@ -192,7 +192,7 @@ class Predicted(Reader):
 
     def __init__(
         self,
-        model: StoryModel,
+        model: Any,
         plan: Plan,
         noise: Noise | None = None,
         *,

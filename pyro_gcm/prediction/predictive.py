@@ -7,8 +7,8 @@ where y rises with r, its quantiles do, and quantiles of different levels do not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,7 +17,6 @@ from torch.nn.functional import logsigmoid
 from pyro_gcm._utils.bisection import integral, near_quantiles, smallest_reaching
 from pyro_gcm._utils.options import share
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive, same_rows, vector
-from pyro_gcm.inference.reading import Outcomes
 from pyro_gcm.prediction.draws import Draws, Rows
 
 #: Numbers of costs that are evaluated at once.
@@ -25,39 +24,6 @@ AT_ONCE = 1 << 18
 #: Levels of the quantiles between which integrals are taken.
 LEVELS = (1e-7, 1e-4, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0 - 1e-4, 1.0 - 1e-7)
 Cdf = Callable[[Tensor], Tensor]
-
-
-class PredictedOutcomes(Outcomes, Protocol):
-    """The interface of a response for predictive distributions."""
-
-    named: str
-    levels: int
-    units: Any
-
-    def drawn(self, y: Tensor) -> Tensor:
-        """Draws of y from site y as numbers."""
-        raise NotImplementedError
-
-    def from_standard(self, standard: Tensor) -> Tensor:
-        """y at a number without a unit, with which it rises."""
-        raise NotImplementedError
-
-    def prediction_dtype(self, dtype: torch.dtype) -> torch.dtype:
-        """The dtype of the predictions of a model of this dtype."""
-        raise NotImplementedError
-
-
-class Predicts(Protocol):
-    """A trained model, as what is built on its predictions knows it."""
-
-    x_dim: int
-    r_dim: int
-    dtype: torch.dtype
-    response: PredictedOutcomes
-    predict: Callable[..., Tensor]
-    averaged: Callable[..., Tensor]
-    log_prob: Callable[..., Tensor]
-    posterior: Callable[..., Mapping[str, Tensor]]
 
 
 class Predictive:
@@ -70,7 +36,7 @@ class Predictive:
     :param num_samples: draws of z behind it, if not the model's own number.
     """
 
-    def __init__(self, model: Predicts, rows: Rows, num_samples: int | None, home: Any) -> None:
+    def __init__(self, model: Any, rows: Rows, num_samples: int | None, home: Any) -> None:
         self.model, self.rows, self.num_samples, self.home = model, rows, num_samples, home
         self.response = model.response
 

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from pyro_gcm._utils.validation import ArrayLike, positive_int, vector
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.inference.reading import StoryModel
 from pyro_gcm.prediction.predictive import Predictive
 
 __all__ = ["Response"]
@@ -153,7 +152,7 @@ class Response(nn.Module):
         """log-probability of rows being in the data at all, given z, [..., n]; None for 1."""
         return None
 
-    def check_latent(self, model: StoryModel, y: Tensor) -> None:
+    def check_latent(self, model: Any, y: Tensor) -> None:
         """Raise ValueError for outcomes [n] that training cannot combine with the model's z."""
 
     def event_named(self, name: str | None) -> str:

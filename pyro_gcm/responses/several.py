@@ -14,7 +14,6 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import ArrayLike, one_of, same_rows, shown
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.several_outcomes import SeveralOutcomes, costs_between
-from pyro_gcm.inference.reading import StoryModel
 from pyro_gcm.nets.parts import check_input
 from pyro_gcm.responses.response import MakeMap, Model, Response
 from pyro_gcm.responses.survival import Survival
@@ -156,7 +155,7 @@ class Several(Response):
             if isinstance(part, Survival) and (own[..., 2] > 0.0).any():
                 raise ValueError("y must have no entries above 0 with several responses")
 
-    def check_latent(self, model: StoryModel, y: Tensor) -> None:
+    def check_latent(self, model: Any, y: Tensor) -> None:
         """Let each response check the model's z."""
         for part, own in self._pairs(y):
             part.check_latent(model, own)

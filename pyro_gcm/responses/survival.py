@@ -16,7 +16,6 @@ from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.event_curve import EventCurve
 from pyro_gcm.distributions.event_time import LATEST, EventTime
 from pyro_gcm.distributions.numerics import coarse
-from pyro_gcm.inference.reading import StoryModel
 from pyro_gcm.prediction.predictive import TimePredictive
 from pyro_gcm.responses.axis import AxisResponse
 
@@ -155,7 +154,7 @@ class Survival(AxisResponse, name="survival"):
         late = (y[..., 2] > 0.0).any()
         return p_y.log_survival(y[..., 2]) if late else None
 
-    def check_latent(self, model: StoryModel, y: Tensor) -> None:
+    def check_latent(self, model: Any, y: Tensor) -> None:
         """Delayed entry needs draws of z from p(z|x) that are equally likely."""
         if not (y[:, 2] > 0.0).any():
             return

@@ -7,19 +7,22 @@ a dimension of a few of them, kept innermost, makes every elementwise function s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from pyro_gcm.distributions.families import StandardFamily, cost_family, tail_log_probs
+from pyro_gcm.distributions.families import cost_family, tail_log_probs
 from pyro_gcm.distributions.numerics import probit
 
 #: Where a probability is smaller, its probit is computed from its logarithm.
 _TINY = 1e-280
 #: Its probit.
 _LOWEST = -35.78342139466303
+#: Numbers of a coordinate above which coordinates are computed one after another, in cache.
+_CACHED = 1 << 13
 
 
 class Rising:
@@ -32,7 +35,7 @@ class Rising:
 
     def __init__(self, event: Any) -> None:
         self.base, self.shape = event.base_dist, event.cost_shape
-        standard = self._standard
+        standard = cost_family(type(self.base)).standard
         if standard is not None:
             self.loc = planes(self.base.loc, self.shape)
             scale = planes(self.base.scale, self.shape).mul_(standard.unit)
@@ -42,13 +45,9 @@ class Rising:
             like = event.odds64 if len(self.shape) == 2 else event.odds64.unsqueeze(-1)
             self.odds = planes(like, self.shape[:-1] or torch.Size([1]))
 
-    @property
-    def _standard(self) -> StandardFamily | None:
-        return cost_family(type(self.base)).standard
-
     def probability(self, points: Tensor) -> Tensor:
         """Pr(y = 1) at revenues, [...]."""
-        return self._any(self._hits(points)[0])
+        return self._any([hit for hit, _ in self._hits(points, log=False)])
 
     def probit(self, points: Tensor, log_probs: Callable[[], tuple[Tensor, Tensor]]) -> Tensor:
         """Phi^-1(Pr(y = 1)) at revenues, [...].
@@ -57,11 +56,11 @@ class Rising:
 
         :param log_probs: gives log Pr(y = 0) and log Pr(y = 1), for what is smaller than that.
         """
-        hits, logs = self._hits(points, log=True)
-        zero, *misses = logs.expm1_().neg_()
+        hits, logs = zip(*self._hits(points, log=True), strict=True)
+        zero, *misses = (log_hit.expm1_().neg_() for log_hit in logs)
         for miss in misses:
             zero = zero.mul_(miss)
-        one = self._any(hits)
+        one = self._any(list(hits))
         low = one < 0.5
         smaller = torch.where(low, one, zero.clamp_(max=0.5))
         smaller.view(torch.int64).bitwise_and_(-1 << 8)  # neighbours as far apart as ndtri needs
@@ -73,49 +72,51 @@ class Rising:
             x = torch.where(tiny, far.clamp(max=_LOWEST), x)
         return torch.where(low, x, -x)
 
-    def _hits(self, points: Tensor, log: bool = False) -> tuple[Tensor, Any]:
-        """Pr(all c_k < r_k) of each alternative, [G, ...], and its logarithm where asked for."""
-        below, logs = self._below(points, log)
-        hit, *others = below.unflatten(0, (-1, self.shape[-1])).unbind(1)
-        for other in others:
-            hit = hit.mul_(other)
-        log_hit: Tensor | None = None
-        if log:
-            log_hit, *others = logs.unflatten(0, (-1, self.shape[-1])).unbind(1)
-            for other in others:
-                log_hit = log_hit.add_(other)
-        if self.odds is not None:
-            hit, odds = aligned(hit, self.odds)
-            hit = hit * (1.0 / (1.0 + odds))
-            if log_hit is not None:
-                log_hit = aligned(log_hit, odds)[0] - odds.log1p()
-        return hit, log_hit
+    def _hits(self, points: Tensor, log: bool) -> Iterator[tuple[Tensor, Any]]:
+        """Pr(all c_k < r_k) of each alternative, [...], and its logarithm where asked for."""
+        coordinates = self._below(points, log)
+        for g in range(self.shape[:-1].numel()):
+            hit, log_hit = next(coordinates)
+            for _ in range(self.shape[-1] - 1):
+                other, log_other = next(coordinates)
+                hit = hit.mul_(other)
+                log_hit = log_hit.add_(log_other) if log else None
+            if self.odds is not None:
+                hit = hit * (1.0 / (1.0 + self.odds[g]))
+                log_hit = log_hit - self.odds[g].log1p() if log else None
+            yield hit, log_hit
 
-    def _below(self, points: Tensor, log: bool) -> tuple[Tensor, Any]:
-        """Pr(c_k < r_k) of each coordinate, [(G) K, ...], and its logarithm where asked for.
+    def _below(self, points: Tensor, log: bool) -> Iterator[tuple[Tensor, Any]]:
+        """Pr(c_k < r_k) of each coordinate, [...], and its logarithm where asked for.
 
         The smaller tail is computed on either side of the location. The logarithm has a small
         absolute error, and a small relative one near probability 1.
         """
-        standard = self._standard
+        standard = cost_family(type(self.base)).standard
         if standard is None:
             value = from_planes(points, self.shape)
             logs = planes(tail_log_probs(self.base, value)[0], self.shape)
-            return logs.exp(), logs
+            yield from zip(logs.exp(), logs, strict=True)
+            return
         points, loc, steepness = aligned(points, self.loc, self.steepness)
-        u = (points - loc).mul_(steepness)
-        tail = standard.two_tails(u.abs())
-        side = u.ge_(0.0)
-        tail.mul_(0.5 - side)  # half of both tails, negative above the location
-        if not log:
-            return side.add_(tail), None
-        return side + tail, side.sub_(1.0).add_(tail).log1p_()
+        numbers = math.prod(map(max, points.shape[1:], loc.shape[1:]))
+        many = 1 if numbers > _CACHED else len(points)  # coordinates at a time
+        for start in range(0, len(points), many):
+            some = slice(start, start + many)
+            u = (points[some] - loc[some]).mul_(steepness[some])
+            tail = standard.two_tails(u.abs())
+            side = u.ge_(0.0)
+            tail.mul_(0.5 - side)  # half of both tails, negative above the location
+            if log:
+                yield from zip(side + tail, side.sub_(1.0).add_(tail).log1p_(), strict=True)
+            else:
+                yield from ((below, None) for below in side.add_(tail))
 
-    def _any(self, hits: Tensor) -> Tensor:
+    def _any(self, hits: list[Tensor]) -> Tensor:
         """Pr(at least one of independent alternatives), of probabilities that are overwritten."""
         if len(self.shape) == 1:
             return hits[0]
-        none, *others = hits.neg_().log1p_()
+        none, *others = (hit.neg_().log1p_() for hit in hits)
         for other in others:
             none = none.add_(other)
         return none.expm1_().neg_()

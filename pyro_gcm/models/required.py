@@ -87,9 +87,15 @@ def required_revenue(
     noise = self.noise(num_samples)
     x = matrix("x", x, self.x_dim, "x_dim", self.device)
     loc, scale = self.r_standardizer.loc.double(), self.r_standardizer.scale.double()
-    level, revenue, rows = checked_search(
-        level, revenue, r, x, loc, is_probability=self.response.is_probability
-    )
+    if self.response.is_probability:
+        share("level", level, "a probability")
+    level, revenue = number("level", level), positive_int("revenue", revenue, minimum=0)
+    if revenue >= len(loc):
+        raise ValueError(
+            f"revenue index out of range: it must be below r_dim={len(loc)}, got {revenue}"
+        )
+    rows = _with_start(r, len(x), revenue, loc)
+    same_rows(x=x, r=rows)
     self.response.check_rises_in(revenue)
     dtype = torch.promote_types(self.dtype, self.r_standardizer.loc.dtype)
     return _reaching(self, noise, level, revenue, (loc[revenue], scale[revenue]), dtype, x, rows)
@@ -160,51 +166,24 @@ def _reaching(
     return torch.cat([search(count, *columns) for count, columns in parts])
 
 
-def checked_search(
-    level: float,
-    revenue: int,
-    r: ArrayLike | None,
-    x: Tensor,
-    loc: Tensor,
-    *,
-    is_probability: bool,
-) -> tuple[float, int, Tensor]:
-    """The level, the index of the revenue, and the rows [B, r_dim] where a search starts.
-
-    :param x: the rows [B, x_dim]; `loc`: training means of the revenues, [r_dim].
-    :raises ValueError: see `required_revenue`.
-    """
-    if is_probability:
-        share("level", level, "a probability")
-    level, revenue = number("level", level), positive_int("revenue", revenue, minimum=0)
-    if revenue >= len(loc):
-        raise ValueError(
-            f"revenue index out of range: it must be below r_dim={len(loc)}, got {revenue}"
-        )
-    rows = _with_start(r, len(x), revenue, loc)
-    same_rows(x=x, r=rows)
-    return level, revenue, rows
-
-
 def _with_start(r: ArrayLike | None, count: int, revenue: int, loc: Tensor) -> Tensor:
     """Revenues [B, m] with the training mean in the column that is searched for."""
     if r is None:
         return loc.expand(count, -1)
-    size = len(loc)
-    rows: Any = as_tensor("r", r, loc.device).double()
+    rows, size = as_tensor("r", r, loc.device).double(), len(loc)
     if rows.dim() == 1:
         if len(rows) not in (size - 1, size):
             raise ValueError(f"r must have {size - 1} or {size} values, got {len(rows)}")
         rows = rows.expand(count, -1)
     if rows.dim() == 2 and rows.shape[1] == size - 1:
-        start = loc[revenue].expand(len(rows), 1)
-        rows = torch.cat([rows[:, :revenue], start, rows[:, revenue:]], 1)
-    elif rows.dim() == 2 and rows.shape[1] == size:
-        given = ~rows[:, revenue].isnan()
-        if given.any():
+        gap = rows.new_full((len(rows), 1), torch.nan)
+        rows = torch.cat([rows[:, :revenue], gap, rows[:, revenue:]], 1)
+    if rows.dim() == 2 and rows.shape[1] == size:
+        given = rows[~rows[:, revenue].isnan(), revenue]
+        if len(given):
             raise ValueError(
                 f"r must have NaN in column {revenue}, the revenue that is searched for, or leave "
-                f"the column out, got {rows[given, revenue][0].item():g}"
+                f"the column out, got {given[0].item():g}"
             )
-        rows = rows.index_fill(1, torch.tensor([revenue], device=rows.device), loc[revenue].item())
+        rows = torch.where(torch.arange(size, device=rows.device) == revenue, loc, rows)
     return matrix("r", rows, size, "r_dim")

@@ -25,7 +25,7 @@ A module of your own that is made again from the arguments of its constructor, s
 `GCM` with a story of its own, needs no methods: `@pyro_gcm.io.recorded("mine.GroupedGCM")`.
 
 The name is what the folder keeps, so it must stay. A class is found once its module has been
-imported; `load` imports the packages `estimators`, `models` and `nets` itself.
+imported; `load` imports those of the library itself.
 """
 
 from pyro_gcm._utils.archive import DamagedFile

@@ -215,9 +215,9 @@ def _check_same(saved: Any, again: Any) -> None:
     """Refuse a module whose parts were exchanged after it was made."""
     if not isinstance(saved, nn.Module):
         return
-    kinds = [{k: type(m) for k, m in part.named_modules()} for part in (saved, again)]
-    for name in kinds[0].keys() | kinds[1].keys():
-        mine, made = (kind.get(name, type(None)) for kind in kinds)
+    parts = dict(again.named_modules())
+    for name, part in saved.named_modules():
+        mine, made = type(part), type(parts.get(name))
         if mine is not made:
             raise ValueError(
                 f"{name} is a {mine.__name__}, but the arguments that the {type(saved).__name__} "

@@ -14,7 +14,6 @@ The node of a module that is no argument also has its "attributes" and names of 
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any
@@ -30,8 +29,6 @@ from pyro_gcm._utils.tensors import stored
 from pyro_gcm.distributions.families import name_of_family, resolve_cost_family
 from pyro_gcm.models.base import OrderEventModel
 
-#: Packages of the library, which the names of their classes begin with, imported when one is met.
-_PACKAGES = "estimators", "models", "nets"
 Factories = Mapping[str, Callable[[], Any]]
 
 
@@ -55,13 +52,8 @@ class Encoder:
         if path and isinstance(value, Tensor):
             self.tensors[path] = stored(path, value)
             return {"tensor": path}
-        if hasattr(value, "saved_state"):
-            name = name_of(type(value))
-            if name is None:
-                raise TypeError(
-                    f"{path or 'model_or_estimator'} is a {_class_name(value)}, whose class is not "
-                    "registered: decorate it with pyro_gcm.io.register(name)"
-                )
+        name = name_of(type(value))
+        if name is not None and hasattr(value, "saved_state"):
             data, parts = value.saved_state()
             data = plain(data, path or "data")
             parts = {k: self.part(item, _inside(path, k)) for k, item in parts.items()}
@@ -70,9 +62,8 @@ class Encoder:
             raise _refusal(path, value)
         node: dict[str, Any] = self._argument(value, path)
         if "same_as" not in node:
-            for name, entry in value.state_dict().items():
-                name = _inside(path, name)
-                self.tensors[name] = stored(name, entry)
+            for key, entry in value.state_dict().items():
+                self.tensors[_inside(path, key)] = stored(_inside(path, key), entry)
             node["frozen"] = [k for k, p in value.named_parameters() if not p.requires_grad]
             attributes: Any = getattr(value, "saved_attributes", None)
             if attributes is not None:
@@ -220,9 +211,8 @@ def _inside(path: str, name: str) -> str:
 
 def _class(name: Any, path: str) -> Any:
     """The class that a name stands for, of those that are registered."""
-    package = name.partition(".")[0]
-    if package in _PACKAGES:
-        importlib.import_module(f"pyro_gcm.{package}")
+    if name.startswith("estimators."):
+        import pyro_gcm.estimators  # noqa: F401
     cls = registered(name)
     if cls is None:
         raise ValueError(f"{path or 'the whole'} is a {name!r}, which no class is registered as")

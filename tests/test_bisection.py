@@ -55,7 +55,8 @@ def test_smooth_function_takes_few_evaluations(level: float) -> None:
     function, calls = counted(lambda v: torch.special.ndtr((v - loc) / scale))
     found = smallest_reaching(function, level, torch.zeros_like(loc), torch.ones_like(loc))
     wanted = loc + scale * torch.special.ndtri(torch.tensor(level, dtype=torch.float64))
-    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+    # Near 1e-9 a step of ndtr, which adds 1, is 2e-8 wide.
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-7)
     assert (function(found) >= level).all()
     assert len(calls) <= 54  # bisection: 64; how flat a step of ndtr is decides a few
 

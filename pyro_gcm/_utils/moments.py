@@ -64,8 +64,8 @@ KnownMoments: TypeAlias = Mapping[str, Moments] | None
 
 def moments(values: Tensor) -> Moments:
     """The moments of rows [n, d] in float32 or float64."""
-    if not len(values):
-        return Moments(0, *[torch.zeros(values.shape[1], dtype=torch.float64)] * 5)
+    if not values.numel():  # no rows, or no columns
+        return Moments(len(values), *[torch.zeros(values.shape[1], dtype=torch.float64)] * 5)
     least, largest = (bound.double() for bound in values.aminmax(dim=0))
     # A power of two divides exactly, and the squares of what is left are finite.
     unit = torch.frexp(largest - least).exponent.double().exp2()

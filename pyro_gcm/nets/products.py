@@ -49,7 +49,7 @@ def linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     block = block_rows(rows.device)
     if rows.dim() < 2 or rows.shape[-2] <= block or rows.shape[-2] % block:
         return nn.functional.linear(rows, weight, bias)
-    flat = rows.reshape(-1, rows.shape[-1])
+    flat = rows.flatten(0, -2)
     parts = flat.split(len(flat) // rows.shape[-2] * block)
     whole = torch.cat([nn.functional.linear(part, weight, bias) for part in parts])
     return whole.reshape(*rows.shape[:-1], len(weight))

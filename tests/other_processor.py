@@ -6,8 +6,8 @@ what processors compute differently. Each K is a processor of its own:
 - products, sums of more than two terms and factorisations are rounded to multiples of 2^K units in
   the last place, and so is what a step of an optimiser changed of a parameter;
 - exp, log, erfc and their like, of which libraries promise one unit or so, are rounded to even
-  units, away from zero for an odd K and towards it for an even one, and so are draws of
-  distributions that are computed with them.
+  units, away from zero for an odd K and towards it for an even one, and so are exponential and
+  gamma draws. Normal ones stay, since torch draws them in two ways that must agree.
 
 A rounded number depends on the exact one alone, and order, signs and small whole numbers are kept.
 So what is promised to the bit on every processor still holds: a row is the same in every batch,

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from pyro_gcm.models import GCM, IGCM, MemberGCM
     from pyro_gcm.prediction import PosteriorDraws
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = [
     "GCM",
     "IGCM",

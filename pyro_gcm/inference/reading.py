@@ -44,7 +44,6 @@ class Objective:
     :param given: sites that are inputs, whose density does not count.
     :param hidden: sites that are not read at all.
     :param untrained: prefixes of the parameters that it leaves as they are.
-    :param generates_revenue: whether r can be drawn for given x after training.
     :param averages: whether each value of a finite z is trained on a likelihood of its own.
     """
 
@@ -52,7 +51,6 @@ class Objective:
     given: tuple[str, ...] = ("x", "r")
     hidden: tuple[str, ...] = ()
     untrained: tuple[str, ...] = ()
-    generates_revenue: bool = False
     averages: bool = False
 
 

@@ -91,7 +91,7 @@ class GCM(Predictions):
 
     objective_records = {
         "conditional": Objective("conditional", hidden=("w",), untrained=JOINT_PARTS),
-        "joint": Objective("joint", given=(), generates_revenue=True),
+        "joint": Objective("joint", given=()),
     }
 
     def __init__(

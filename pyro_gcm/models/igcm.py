@@ -35,7 +35,7 @@ from pyro_gcm.prediction.blocks import in_blocks
 from pyro_gcm.prediction.predicted import Dry, Predicted
 from pyro_gcm.responses import Response
 
-_objective = partial(Objective, untrained=("x_decoder.",), generates_revenue=True)
+_objective = partial(Objective, untrained=("x_decoder.",))
 
 
 @recorded("models.IGCM")

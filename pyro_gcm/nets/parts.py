@@ -45,10 +45,7 @@ def check_shape(
     :raises ValueError: for another shape, or a result that is not a distribution.
     """
     made = check_input(name, part, columns)
-    if drawn:
-        _check_distribution(name, made, shape)
-    else:
-        _check_event(name, made.shape[1:] if isinstance(made, Tensor) else kind(made), shape)
+    _check_event(name, made, shape, drawn)
     return made
 
 
@@ -70,7 +67,7 @@ def check_guide(name: str, guide: nn.Module, columns: Sequence[int], shape: Sequ
             f"raised {type(error).__name__}: {error}"
         ) from error
     _refuse_sites(name, trace)
-    _check_distribution(name, made, shape)
+    _check_event(name, made, shape)
     if tuple(made.batch_shape) != (2,):
         raise ValueError(
             f"{name} must give a distribution with a batch shape of one dimension, that of the "
@@ -78,14 +75,12 @@ def check_guide(name: str, guide: nn.Module, columns: Sequence[int], shape: Sequ
         )
 
 
-def _check_distribution(name: str, made: Any, shape: Sequence[int]) -> None:
-    if not isinstance(made, Distribution):
-        raise ValueError(f"{name} must give a distribution, got {kind(made)}")
-    _check_event(name, made.event_shape, shape)
-
-
-def _check_event(name: str, found: Any, wanted: Sequence[int]) -> None:
-    found = found if isinstance(found, str) else tuple(found)
+def _check_event(name: str, made: Any, wanted: Sequence[int], drawn: bool = True) -> None:
+    if not isinstance(made, Distribution if drawn else Tensor):
+        raise ValueError(
+            f"{name} must give a {'distribution' if drawn else 'tensor'}, got {kind(made)}"
+        )
+    found = tuple(made.event_shape if drawn else made.shape[1:])
     if found != tuple(wanted):
         raise ValueError(f"{name} must give values of shape {tuple(wanted)} for a row, got {found}")
 

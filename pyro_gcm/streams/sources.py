@@ -137,6 +137,7 @@ class BatchRows:
         return f"{place(row, None if argument == 'y' else column)} of data"
 
 
+#: What `fit` reads rows from that memory does not hold.
 Source = ParquetRows | BatchRows
 
 

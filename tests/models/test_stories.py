@@ -254,9 +254,8 @@ def test_a_site_that_is_told_to_be_the_storys_own_has_to_be_it() -> None:
 class WithRevenues(GCM):
     objective_records = {
         **GCM.objective_records,
-        "with revenues": Objective("with revenues", given=("x",), generates_revenue=True),
+        "with revenues": Objective("with revenues", given=("x",)),
     }
-    objectives = tuple(objective_records)
 
 
 def test_an_objective_is_one_record() -> None:

@@ -80,7 +80,8 @@ def _check_event(name: str, made: Any, wanted: Sequence[int], drawn: bool = True
         raise ValueError(
             f"{name} must give a {'distribution' if drawn else 'tensor'}, got {kind(made)}"
         )
-    found = tuple(made.event_shape if drawn else made.shape[1:])
+    shape: Any = made.event_shape if isinstance(made, Distribution) else made.shape[1:]
+    found = tuple(shape)
     if found != tuple(wanted):
         raise ValueError(f"{name} must give values of shape {tuple(wanted)} for a row, got {found}")
 

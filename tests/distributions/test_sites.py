@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -191,9 +190,6 @@ def test_no_rows_have_no_densities(case: str) -> None:
 
 ONE = torch.ones(3, dtype=torch.float64)
 UNITS = AxisUnits(torch.log, torch.exp, torch.log)
-with warnings.catch_warnings():  # of prototypes
-    warnings.simplefilter("ignore")
-    NESTED = torch.nested.nested_tensor([torch.ones(1), torch.ones(2)])
 MADE: dict[type, Callable[[], dict[str, Any]]] = {
     AlongAxis: lambda: {"event": event((3,)), "axis": line, "units": UNITS},
     CostPosterior: lambda: {"event": event((3,)), "outcome": ONE},
@@ -225,11 +221,9 @@ def test_parameters_of_a_wrong_type_are_named(kind: type) -> None:
                 kind(**{**parameters, name: wrong})
 
 
-def test_values_and_parameters_that_are_not_dense_are_named() -> None:
+def test_values_that_are_no_tensors_are_named() -> None:
     mixture = LatentMixture(cost((5, 3)), ONE, ONE)
     for ask, name in (
-        (lambda: GuessedEvent(event((3,)), NESTED), "logits"),
-        (lambda: mixture.log_prob(NESTED), "value"),
         (lambda: mixture.cdf("0.5"), "value"),
         (lambda: event((3,)).cost_posterior([1.0]), "y"),
     ):

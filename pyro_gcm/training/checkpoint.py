@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -50,14 +51,15 @@ class Checkpoint:
             raise ValueError(f"checkpoint {self.path} is of another training: {several}. {_ADVICE}")
         return state
 
-    def save(self, state: dict[str, Any]) -> None:
+    def save(self, state: Callable[[], dict[str, Any]]) -> None:
         """Write the state; an interruption leaves either the old or the new file intact.
 
+        :param state: returns it, and is called if there is a file.
         :raises OSError: if the file cannot be written.
         """
         if self.path is not None:
             content = BytesIO()
-            torch.save({"given": self.given, "state": state}, content)
+            torch.save({"given": self.given, "state": state()}, content)
             write_file(self.path, sealed(content.getvalue()))
 
     def remove(self) -> None:

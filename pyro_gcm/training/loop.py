@@ -92,7 +92,7 @@ class Training:
         if self.saved_state is not None:
             self._load(self.saved_state)
         else:
-            self.saved.save(self._state())  # which shows that it can be written
+            self.saved.save(self._state)  # which shows that it can be written
             self._call_back()
         hidden = not options.progress or self.workers.rank > 0
         bar = tqdm(
@@ -103,7 +103,7 @@ class Training:
                 loss = self._run_epoch(bar)
                 bar.update()
                 bar.set_postfix(loss=f"{loss:.4f}")
-                self.saved.save(self._state())
+                self.saved.save(self._state)
         if self.held_out.rows:
             if self.best_weights is None:
                 raise Diverged("the loss of the validation rows is inf in every epoch")

@@ -184,14 +184,12 @@ def test_a_family_of_other_parts_has_no_parameters_to_keep(registry: None) -> No
     assert cost_family(Shifted).parameters == ()
 
 
-def test_export_says_by_name_that_it_does_not_know_a_users_family(
-    registry: None, tmp_path: Any
-) -> None:
+def test_onnx_refuses_a_users_family_by_name(registry: None, tmp_path: Any) -> None:
     registered_cauchy()
     model = GCM(2, 1, cost_family="cauchy")
     model.objective = "conditional"
-    with pytest.raises(ValueError, match=r"Cauchy: format='torch' takes Normal, Logistic, Laplace"):
-        export(model, tmp_path / "model.pt2")
+    with pytest.raises(ValueError, match=r"cost_family of the model is Cauchy.*'onnx' takes Logi"):
+        export(model, tmp_path / "model.onnx", format="onnx")
 
 
 LOWER = (-60.0, -30.0, -7.0, -1.0, -1e-3, 0.0, 0.4, 3.0, 12.0, 40.0)

@@ -152,7 +152,7 @@ def test_file_is_whole_or_old_when_saving_is_interrupted(
     path = tmp_path / "state.pt"
     saved = Checkpoint(path, {})
     assert saved.read() is None
-    saved.save({"number": 0})
+    saved.save(lambda: {"number": 0})
 
     def interrupt(*args: Any) -> None:
         raise KeyboardInterrupt
@@ -161,7 +161,7 @@ def test_file_is_whole_or_old_when_saving_is_interrupted(
         with monkeypatch.context() as patch:
             patch.setattr(os, step, interrupt)
             with pytest.raises(KeyboardInterrupt):
-                saved.save({"number": 1})
+                saved.save(lambda: {"number": 1})
         assert saved.read() == {"number": 0}
         assert list(tmp_path.iterdir()) == [path]
     saved.remove()

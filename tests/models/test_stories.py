@@ -17,7 +17,7 @@ from changed_stories import KINDS, OTHERS, cases, trained
 from scipy.stats import ks_2samp
 from torch import Tensor
 
-from pyro_gcm import GCM, IGCM, export, load, save, to_arviz
+from pyro_gcm import GCM, IGCM, load, save, to_arviz
 from pyro_gcm.inference import ImportanceWeightedELBO
 from pyro_gcm.inference.reading import Objective
 from pyro_gcm.prediction.predicted import Predicted
@@ -145,9 +145,7 @@ def _keeping(guide: Any, site: str, kept: list[Any]) -> Any:
 
 @pytest.mark.long(keep=16)
 @pytest.mark.parametrize(("kind", "change"), cases(KINDS + OTHERS))
-def test_other_predictions_saving_and_exports_follow(
-    kind: str, change: str, tmp_path: Path
-) -> None:
+def test_other_predictions_and_saving_follow(kind: str, change: str, tmp_path: Path) -> None:
     model, data = trained(kind, change)
     x, r = data.x[:4], data.r[:5]
     each = torch.stack([model.predict(x, one.expand(4, -1)) for one in r], 1)
@@ -165,8 +163,6 @@ def test_other_predictions_saving_and_exports_follow(
     again = load(save(model, tmp_path / "saved") or tmp_path / "saved")
     assert type(again) is type(model)
     assert torch.equal(again.predict(x, r[:4]), model.predict(x, r[:4]))
-    with pytest.raises(TypeError, match="model must be a GCM itself, whose story export knows"):
-        export(model, tmp_path / "model.pt2")
     few = data.map(lambda column: column[:4])
     container = to_arviz(model, *few, num_samples=8, num_proposals=64, progress=False)
     if change in ("site", "shared"):

@@ -9,8 +9,8 @@ from toys import load_as, options, toy
 
 from pyro_gcm import audit_monotonicity, fit_members
 from pyro_gcm.models.member_settings import MemberSettings
-from reproduce import public, quantile, runs
-from reproduce.methods import METHODS, Rows, estimators, train
+from reproduce import methods, public, quantile, runs
+from reproduce.methods import METHODS, Rows, train
 from reproduce.public import candidates
 from reproduce.runs import Fit, as_json
 from reproduce.searching import tuning
@@ -161,7 +161,7 @@ def test_members_of_the_tables_are_those_of_the_library(given, tmp_path, monkeyp
         asked_for.append(options)
         return fit_members(*columns, **options, settings=MemberSettings(members=2, epochs=1))
 
-    monkeypatch.setattr(estimators, "fit_members", fast)
+    monkeypatch.setattr(methods, "fit_members", fast)
     some = ["--datasets", "compas", "auto_mpg", "--quick"]
     public.main(asked(tmp_path, "--protocol", "members", *some))
     shared = {"device": "cpu", "progress": False}  # and nothing that is not the default

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
 from pyro_gcm._utils.validation import ArrayLike, checked_data, column_names, positive_int
 from pyro_gcm._utils.warn import told_once
@@ -22,7 +23,7 @@ from pyro_gcm.inference.epoch_search import MOST, SCHEDULE
 from pyro_gcm.inference.fit import fit
 from pyro_gcm.inference.training_data import checked_weights, counted
 from pyro_gcm.training import FitResult
-from pyro_gcm.training.updates import down
+from pyro_gcm.training.updates import Adam, down
 
 #: Epochs on all rows that follow, in those up to the best one.
 LAST = 0.15
@@ -89,7 +90,16 @@ def cross_fit(
     counts = count / (count - left_out) * weights[:, None] * ~leaves_out.T[fold]
     most = epochs or MOST * model.training_defaults(len(fold)).epochs
     stops = {"epochs": most, "patience": patience_of(len(fold)), "schedule": SCHEDULE}
-    options |= {"seed": seed}
+    make = options.get("optimizer") or model.training_defaults(len(fold)).optimizer or Adam
+    made: list[Optimizer] = []
+
+    def kept(parameters: Any, **how: Any) -> Optimizer:
+        """One optimiser for both trainings, so that the second has its moments from the start."""
+        if not made:
+            made.append(make(parameters, **how))
+        return made[0]
+
+    options |= {"seed": seed, "optimizer": kept}
     first = fit(model, **rows_of, sample_weight=counts, **{**options, **stops})
     crossed = Crossed(leaves_out, fold, copy.deepcopy(model.state_dict()))
     goes_on = {"epochs": max(1, round(LAST * first.best_epoch)), "schedule": down}

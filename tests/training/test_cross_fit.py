@@ -91,6 +91,22 @@ def test_the_best_epoch_is_that_of_predictions_out_of_fold_and_all_rows_follow()
         out_of_fold(model, crossed, torch.add, columns[2].repeat(2))
 
 
+def test_the_last_epochs_go_on_with_the_moments_of_the_optimiser() -> None:
+    made: list[torch.optim.Optimizer] = []
+
+    def optimizer(parameters: Any, **options: Any) -> torch.optim.Optimizer:
+        made.append(torch.optim.Adam(parameters, **options))
+        return made[-1]
+
+    model = MemberGCM(3, 2, members=4, hidden=4)
+    result, _ = cross_fit(
+        model, *rows(40), left_out=1, epochs=2, batch_size=16, optimizer=optimizer, **QUICK
+    )
+    (state, *_) = made[0].state.values()
+    assert len(made) == 1
+    assert int(state["step"]) == result.rows[-1]["step"] == 9
+
+
 def test_weights_and_groups_are_those_of_the_rows_that_count() -> None:
     columns, group = rows(200), np.array(list("abcdefghij"))[np.arange(200) % 10]
     weight = torch.ones(200)

@@ -69,7 +69,10 @@ AUDITS = [
 @pytest.mark.parametrize(("name", "prepared", "pairs"), AUDITS)
 def test_audit_finds_no_violation(name: str, prepared: Any, pairs: int) -> None:
     model, x, r = prepared(STRICT[name])
-    audit = audit_monotonicity(model, x, r, pairs=pairs, batch_size=65_536, progress=False)
+    # Baselines are plain torch: they rise up to the rounding of a processor, tens of units at 2.
+    audit = audit_monotonicity(
+        model, x, r, pairs=pairs, tolerance=2e-5, batch_size=65_536, progress=False
+    )
     assert audit.pairs >= pairs / 1.6
     assert audit.passed, audit.summary()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -101,8 +100,8 @@ class TrainingOptions:
 
     def make_optimizer(self, parameters: list[torch.nn.Parameter]) -> Optimizer:
         """The optimiser at the initial learning rate; Adam by default."""
-        make = partial(self.optimizer or Adam, parameters, lr=self.learning_rate)
-        made = _called(make, "optimizer", "(parameters, lr=...)")
+        make, wanted = self.optimizer or Adam, "(parameters, lr=...)"
+        made = _called(make, "optimizer", wanted, parameters, lr=self.learning_rate)
         if not isinstance(made, Optimizer):
             raise TypeError(f"optimizer must return a torch optimiser, got {made!r}")
         return made
@@ -112,15 +111,15 @@ class TrainingOptions:
         if self.schedule is None:
             return None
         make = SCHEDULES[self.schedule] if isinstance(self.schedule, str) else self.schedule
-        return _called(partial(make, optimizer, steps), "schedule", "(optimizer, steps)")
+        return _called(make, "schedule", "(optimizer, steps)", optimizer, steps)
 
 
-def _called(make: Callable[[], Any], name: str, arguments: str) -> Any:
-    """The result of a user's function; the error for other arguments names the function."""
+def _called(make: Callable[..., Any], name: str, wanted: str, *args: Any, **options: Any) -> Any:
+    """The result of a function of the user; an error in calling it names it."""
     try:
-        return make()
+        return make(*args, **options)
     except TypeError as error:
-        raise TypeError(f"{name} must be a function {arguments}; called so: {error}") from error
+        raise TypeError(f"{name} must be a function {wanted}; called so: {error}") from error
 
 
 def _device(device: str | torch.device) -> torch.device:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from pyro_gcm import GCM, fit
 from pyro_gcm.training import RowsInMemory, Training, TrainingOptions, batches, selected
 
 
@@ -94,3 +95,10 @@ def test_rows_go_on_from_a_state() -> None:
     again.load(before)
     assert [batch[0].tolist() for batch in again.epoch(1)] == whole
     assert [float(row) for row in again.origin(3)] == whole[3]
+
+
+@pytest.mark.parametrize("value", [torch.optim.Adam([torch.zeros(1)]), lambda parameters: None])
+def test_an_optimiser_that_is_no_function_of_parameters_and_a_rate_is_named(value: Any) -> None:
+    x, r, y = torch.randn(20, 3), torch.rand(20, 2), torch.arange(20) % 2
+    with pytest.raises(TypeError, match=r"optimizer must be a function \(parameters, lr=...\)"):
+        fit(GCM(3, 2), x, r, y, optimizer=value, progress=False)

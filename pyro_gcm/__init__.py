@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         report,
         responses,
     )
-    from pyro_gcm._utils.threads import one_thread
+    from pyro_gcm._utils.torch_state import one_thread
     from pyro_gcm.arviz_export import to_arviz
     from pyro_gcm.audit import MonotonicityAudit, audit_monotonicity
     from pyro_gcm.data import SurvivalTimes
@@ -99,7 +99,7 @@ _HOMES = {
     "fit": "inference",
     "fit_members": "members",
     "load": "io",
-    "one_thread": "_utils.threads",
+    "one_thread": "_utils.torch_state",
     "save": "io",
     "to_arviz": "arviz_export",
 }

@@ -11,10 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.options import seed_of
-from pyro_gcm._utils.process_state import Randomness
-from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import ArrayLike, as_tensor, one_of, shown
+from pyro_gcm._utils.torch_state import Randomness, one_thread
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, one_of, seed_of, shown
 from pyro_gcm._utils.warn import told_once
 from pyro_gcm.inference import Crossed, FitResult, cross_fit, fit
 from pyro_gcm.inference.training_data import checked_weights, counted

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from pyro_gcm._utils.writing import told_of, usable
+from pyro_gcm._utils.files import told_of, usable
 
 
 class Refused(ValueError):

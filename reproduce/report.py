@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pyro_gcm._utils.writing import write_file
+from pyro_gcm._utils.files import write_file
 from reproduce.arguments import a_path
 from reproduce.released import tables as released_tables
 from reproduce.rendering import quoted, tables

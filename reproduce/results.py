@@ -16,7 +16,7 @@ import sklearn
 import torch
 
 import pyro_gcm
-from pyro_gcm._utils.writing import write_file
+from pyro_gcm._utils.files import write_file
 
 RESULTS = Path(__file__).parent / "results"
 

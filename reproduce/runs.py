@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 from joblib import Parallel, delayed
 from tqdm.auto import tqdm
 
-from pyro_gcm._utils.writing import told_of
+from pyro_gcm._utils.files import told_of
 from pyro_gcm.cli.errors import one_line
 from reproduce.arguments import Refused, a_path, positive_count, torch_device
 from reproduce.results import cores, versions, write_csv

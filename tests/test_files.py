@@ -13,7 +13,7 @@ import torch
 from disks import blocked
 
 from pyro_gcm import GCM, export, fit, load, save
-from pyro_gcm._utils.writing import write_file
+from pyro_gcm._utils.files import write_file
 from pyro_gcm.baselines import MLP
 from pyro_gcm.baselines import fit as fit_baseline
 from pyro_gcm.io import read_card

@@ -14,7 +14,7 @@ import pytest
 from disks import blocked, content, full_disk
 
 from pyro_gcm import GCM, save
-from pyro_gcm._utils.writing import write_figure
+from pyro_gcm._utils.files import write_figure
 from pyro_gcm.cli import main
 from pyro_gcm.io.export import export
 from reproduce.__main__ import main as reproduce

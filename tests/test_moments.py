@@ -10,7 +10,7 @@ import torch
 from mpmath import mp, mpf
 from torch import Tensor
 
-from pyro_gcm._utils.moments import Moments, moments
+from pyro_gcm._utils.standardizer import Moments
 
 NORMAL = np.random.default_rng(0).standard_normal(700)
 COLUMNS = {
@@ -37,7 +37,7 @@ def exact(values: np.ndarray) -> tuple[float, float]:
 
 
 def merged(values: Tensor, sizes: list[int]) -> Moments:
-    parts = [moments(part) for part in values.split(sizes)]
+    parts = [Moments.of(part) for part in values.split(sizes)]
     found = parts[0]
     for part in parts[1:]:
         found = found.merged(part)
@@ -58,10 +58,10 @@ def test_moments_of_any_split_are_exact(sizes: list[int]) -> None:
 
 
 def test_no_rows_have_no_spread_and_leave_others_as_they_are() -> None:
-    none = moments(torch.empty(0, 1))
+    none = Moments.of(torch.empty(0, 1))
     assert (none.count, none.mean.item()) == (0, 0.0)
     assert none.std.item() == none.merged(none).std.item() == 0.0
-    some = moments(torch.from_numpy(1e-200 * NORMAL[:, None]))
+    some = Moments.of(torch.from_numpy(1e-200 * NORMAL[:, None]))
     for both in (none.merged(some), some.merged(none)):
         assert both.mean.item() == pytest.approx(some.mean.item(), rel=1e-15)
         assert both.std.item() == some.std.item()
@@ -70,6 +70,6 @@ def test_no_rows_have_no_spread_and_leave_others_as_they_are() -> None:
 def test_float32_is_summed_in_float64() -> None:
     values = torch.from_numpy((1e4 + NORMAL).astype(np.float32))[:, None]
     mean, std = exact(values[:, 0].double().numpy())
-    found = moments(values)
+    found = Moments.of(values)
     assert found.mean.item() == pytest.approx(mean, rel=1e-14)
     assert found.std.item() == pytest.approx(std, rel=1e-12)

@@ -21,8 +21,7 @@ from torch import Tensor, nn
 from training_runs import weights
 
 from pyro_gcm import GCM, IGCM, baselines, fit
-from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.process_state import Randomness, exclusively
+from pyro_gcm._utils.torch_state import Randomness, evaluating, exclusively
 from pyro_gcm.diagnostics import importance_diagnostics
 from pyro_gcm.members import MemberSettings, build_members
 from pyro_gcm.nets import Conditional

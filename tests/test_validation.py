@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from pyro_gcm._utils import validation as check
-from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm._utils.validation import broadcast_shapes
 
 CPU = torch.device("cpu")
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._utils.moments import Moments
-from pyro_gcm._utils.moments import moments as moments_of
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import positive_int, row_blocks
 
@@ -22,6 +22,69 @@ _LARGE = 2.0**60
 _LARGEST = 2.0**60
 #: Types by the number that stands for them in a state.
 _TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Mean, spread and range of the values of each column; float64 [d].
+
+    :param count: number of rows.
+    :param origin: a value of the column, so that a column far from 0 keeps its precision.
+    :param shift: the mean less the origin.
+    :param std: standard deviation, as that of a population.
+    :param least: the smallest value.
+    :param largest: the largest value.
+    """
+
+    count: int
+    origin: Tensor
+    shift: Tensor
+    std: Tensor
+    least: Tensor
+    largest: Tensor
+
+    @staticmethod
+    def of(values: Tensor) -> Moments:
+        """The moments of rows [n, d] in float32 or float64."""
+        if not values.numel():  # no rows, or no columns
+            return Moments(len(values), *[torch.zeros(values.shape[1], dtype=torch.float64)] * 5)
+        least, largest = (bound.double() for bound in values.aminmax(dim=0))
+        # A power of two divides exactly, and the squares of what is left are finite.
+        unit = torch.frexp(largest - least).exponent.double().exp2()
+        apart = (values.double() - least) / unit
+        shift, std = apart.mean(0), apart.std(0, correction=0)
+        return Moments(len(values), least, shift * unit, std * unit, least, largest)
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean."""
+        return self.origin + self.shift
+
+    @property
+    def size(self) -> Tensor:
+        """The largest absolute value."""
+        return torch.maximum(self.least.abs(), self.largest.abs())
+
+    def merged(self, other: Moments) -> Moments:
+        """The moments of the values of both, by the update of Chan, Golub and LeVeque."""
+        if not self.count or not other.count:
+            return self if self.count else other
+        count = self.count + other.count
+        part, rest = self.count / count, other.count / count
+        shift = (other.origin - self.origin) + other.shift
+        within = torch.hypot(math.sqrt(part) * self.std, math.sqrt(rest) * other.std)
+        return Moments(
+            count,
+            self.origin,
+            part * self.shift + rest * shift,
+            torch.hypot(within, math.sqrt(part * rest) * (shift - self.shift)),
+            torch.minimum(self.least, other.least),
+            torch.maximum(self.largest, other.largest),
+        )
+
+
+#: Moments by the name of a matrix, where the rows at hand are a sample.
+KnownMoments: TypeAlias = Mapping[str, Moments] | None
 
 
 @recorded("nets.Standardizer")
@@ -60,7 +123,7 @@ class Standardizer(nn.Module):
         :param moments: of all rows, where `values` are a sample of them.
         """
         if moments is None:  # in blocks, so that there is never a copy of all rows in float64
-            moments = functools.reduce(Moments.merged, map(moments_of, row_blocks(values)))
+            moments = functools.reduce(Moments.merged, map(Moments.of, row_blocks(values)))
         loc, scale = moments.mean, moments.std
         # A column of which rounding makes the values differ is constant.
         scale = torch.where(scale <= 1e-12 * moments.size, 1.0, scale)

@@ -11,9 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._utils.tensors import ArrayLike as ArrayLike
-from pyro_gcm._utils.tensors import as_tensor as as_tensor
-
+ArrayLike = Any  # tensor, numpy array, DataFrame, nested list: what torch.as_tensor can take
 #: Largest size of a number in data, so that differences and sums of them are finite.
 LARGEST = 2.0**1000
 
@@ -50,6 +48,88 @@ class WrongCell(ValueError):
         return WrongCell(self.message, self.row + rows, self.column, self.name)
 
 
+def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -> Tensor:
+    """Convert a value to a real tensor in float32 or float64 without gradient.
+
+    Half precision becomes float32, which holds it exactly, and all other numbers become float64.
+
+    :param device: where the tensor is moved to; by default it stays where it is.
+    :raises TypeError: if the value is not a real, dense, numeric array.
+    """
+    if isinstance(value, Tensor):
+        tensor = value.detach()
+        if tensor.is_inference() and not torch.is_inference_mode_enabled():
+            tensor = tensor.clone()  # with which training can go on
+    else:
+        try:
+            tensor = torch.as_tensor(_as_array(value))
+        except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+            reason = _no_number(value) or error
+            raise TypeError(
+                f"{name} must be a numeric array or tensor, got {type(value).__name__}: {reason}"
+            ) from error
+    if tensor.is_complex():
+        raise TypeError(f"{name} must be real, got dtype {tensor.dtype}")
+    if tensor.layout != torch.strided:
+        raise TypeError(f"{name} must be dense, got layout {tensor.layout}")
+    if tensor.is_floating_point():
+        return tensor.to(device, tensor.dtype if tensor.itemsize > 2 else torch.float32)
+    return tensor.to(device, torch.float64)
+
+
+def without_tensor(value: Any) -> Any:
+    """The value, a list in place of a tensor, of which numpy does not read each type."""
+    return value.tolist() if isinstance(value, Tensor) else value
+
+
+def _as_array(value: Any) -> np.ndarray[Any, Any]:
+    """An array that torch can convert: writable, without negative strides or Python objects."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        value = np.ma.filled(value.astype(np.float64), math.nan)
+    array = np.asarray(value)
+    if not array.dtype.isnative or array.dtype == np.longdouble:
+        array = array.astype(np.float64)
+    # A DataFrame with columns of different types becomes an array of objects.
+    if array.dtype == object and all(_is_number(v) for v in array.flat):
+        values = [math.nan if _is_na(v) else v for v in array.flat]
+        array = np.array(values, dtype=np.float64).reshape(array.shape)
+    return np.require(array, requirements=["C_CONTIGUOUS", "WRITEABLE"])
+
+
+def _is_na(value: Any) -> bool:
+    """Whether it is `pandas.NA`."""
+    return type(value).__name__ == "NAType"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real | np.bool_) or _is_na(value)
+
+
+def _no_number(value: Any) -> str:
+    """Describe the values that are not numbers; empty if none can be named."""
+    array = np.asarray(value, dtype=object)
+    strange = [place for place, v in np.ndenumerate(array) if not _is_number(v)]
+    if not strange or not array.ndim:
+        return ""
+    names = getattr(value, "columns", None)
+    at = strange[0]
+    where = (
+        f"column {names[at[1]]!r}" if names is not None and len(at) == 2 else f"entry {list(at)}"
+    )
+    return (
+        f"{where} has {array[at]!r}, which is no number; pyro_gcm.estimators take text, categories "
+        "and labels as they are"
+    )
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> torch.Size:
+    """The common shape, as of `torch.broadcast_shapes`, whose first call imports sympy (0.5 s).
+
+    :raises ValueError: if the shapes do not broadcast.
+    """
+    return torch.Size(np.broadcast_shapes(*shapes))
+
+
 def matrix(
     name: str,
     value: ArrayLike,
@@ -82,6 +162,22 @@ def column_names(value: Any) -> list[str] | None:
     if names is None or isinstance(value, Tensor):
         return None
     return list(names) if all(isinstance(name, str) for name in names) else None
+
+
+def names_of(
+    argument: str, names: Sequence[str] | None, columns: Any, count: int, letter: str
+) -> list[str]:
+    """Names of columns: those that are given, those of a DataFrame, or a letter and a number.
+
+    :raises ValueError: for another number of names.
+    """
+    if names is None and hasattr(columns, "columns"):
+        names = [str(name) for name in columns.columns]
+    if names is None:
+        return [f"{letter}[{i}]" for i in range(count)]
+    if len(names) != count:
+        raise ValueError(f"{argument} must have {count} names, got {len(names)}")
+    return [str(name) for name in names]
 
 
 def vector(name: str, value: ArrayLike, device: torch.device | None = None) -> Tensor:
@@ -146,11 +242,6 @@ def checked_data(
         model.response.check_outcome(data["y"])
     same_rows(**data)
     return data
-
-
-def columns_of_units(model: Any, x: ArrayLike, r: ArrayLike) -> tuple[Tensor, Tensor]:
-    """Columns of which units are learned, as tensors."""
-    return matrix("x", x, model.x_dim, "x_dim"), matrix("r", r, model.r_dim, "r_dim")
 
 
 def row_blocks(tensor: Tensor) -> Sequence[Tensor]:
@@ -218,3 +309,35 @@ def _check_rows_and_finite(name: str, tensor: Tensor, value: Any = None) -> None
 def place(row: int, column: str | int | None) -> str:
     """Where a value is, in words."""
     return f"row {row}" if column is None else f"row {row}, column {column!r}"
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return True or False, of Python or numpy; text such as "no" would count as True."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {shown(value)}")
+    return bool(value)
+
+
+def number(name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> float:
+    """Return the value as a finite float, which must lie in [low, high]."""
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not real or not low <= value <= high or not abs(value) < math.inf:
+        ends = {(False, False): "", (True, False): f" of at least {low:g}"}
+        wanted = ends.get((low > -math.inf, high < math.inf), f" in [{low:g}, {high:g}]")
+        raise ValueError(f"{name} must be a finite number{wanted}, got {shown(value)}")
+    return float(value)
+
+
+def share(name: str, value: Any, wanted: str = "a number") -> float:
+    """Return the value as a float, which must lie strictly between 0 and 1."""
+    if not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
+        raise ValueError(f"{name} must be {wanted} in (0, 1), got {shown(value)}")
+    return float(value)
+
+
+def seed_of(value: Any) -> int:
+    """Return a seed as torch and numpy take it."""
+    whole = isinstance(value, int | np.integer) or (isinstance(value, float) and value % 1 == 0)
+    if not whole or isinstance(value, bool) or not 0 <= value < 2**64:
+        raise ValueError(f"seed must be an integer of at least 0, got {shown(value)}")
+    return int(value)

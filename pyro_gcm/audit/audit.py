@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from pyro_gcm._utils.options import flag, seed_of
-from pyro_gcm._utils.tensors import without_tensor
-from pyro_gcm._utils.threads import one_thread
+from pyro_gcm._utils.torch_state import one_thread
 from pyro_gcm._utils.validation import (
     ArrayLike,
     as_tensor,
+    flag,
     matrix,
     one_of,
     positive_int,
     same_rows,
+    seed_of,
     shown,
+    without_tensor,
 )
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.audit.pairs import Space

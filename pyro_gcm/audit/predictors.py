@@ -15,8 +15,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._utils.evaluating import evaluating as _evaluating
-from pyro_gcm._utils.process_state import exclusively
+from pyro_gcm._utils.torch_state import evaluating as _evaluating
+from pyro_gcm._utils.torch_state import exclusively
 from pyro_gcm._utils.validation import one_of
 from pyro_gcm.audit.adapters import ADAPTERS, adapter_of, of_x_and_r
 

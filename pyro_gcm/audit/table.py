@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pyro_gcm._utils.table import as_frame, read_table
-from pyro_gcm._utils.tensors import without_tensor
-from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import shown
+from pyro_gcm._utils.torch_state import one_thread
+from pyro_gcm._utils.validation import shown, without_tensor
 from pyro_gcm.audit.adapters import event_column
 from pyro_gcm.audit.audit import audit_monotonicity
 from pyro_gcm.audit.result import MonotonicityAudit
+from pyro_gcm.data.tables import as_frame, read_table
 
 Array = npt.NDArray[np.float64]
 

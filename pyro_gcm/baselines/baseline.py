@@ -8,13 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.options import flag
 from pyro_gcm._utils.standardizer import Standardizer
-from pyro_gcm._utils.threads import one_thread
+from pyro_gcm._utils.torch_state import evaluating, one_thread
 from pyro_gcm._utils.validation import (
     ArrayLike,
-    columns_of_units,
+    flag,
     full_precision,
     matrix,
     one_of,
@@ -64,7 +62,8 @@ class Baseline(nn.Module):
 
         :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n].
         """
-        (x, r), y = columns_of_units(self, x, r), vector("y", y)
+        x, r = matrix("x", x, self.x_dim, "x_dim"), matrix("r", r, self.r_dim, "r_dim")
+        y = vector("y", y)
         self.x_units.learn(x)
         self.r_units.learn(r)
         if self.response != "binary":

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.validation import (
     ArrayLike,
     as_tensor,
@@ -21,6 +20,7 @@ from pyro_gcm._utils.validation import (
     one_of,
     positive_int,
     same_rows,
+    seed_of,
     shown,
     vector,
 )

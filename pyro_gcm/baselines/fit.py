@@ -7,10 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.evaluating import check_trainable
-from pyro_gcm._utils.options import flag
-from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import ArrayLike, full_precision, kind, matrix, same_rows, vector
+from pyro_gcm._utils.torch_state import check_trainable, one_thread
+from pyro_gcm._utils.validation import (
+    ArrayLike,
+    flag,
+    full_precision,
+    kind,
+    matrix,
+    same_rows,
+    vector,
+)
 from pyro_gcm.baselines.baseline import Baseline
 from pyro_gcm.training import FitResult, RowsInMemory, Training, TrainingOptions, selected
 from pyro_gcm.training.result import entropy, warn_if_worse

@@ -15,11 +15,8 @@ from torch.func import functional_call, grad_and_value, vmap
 from torch.fx import Graph
 from torch.nn.utils import vector_to_parameters
 
-from pyro_gcm._utils.evaluating import check_trainable
-from pyro_gcm._utils.options import flag, seed_of
-from pyro_gcm._utils.process_state import Randomness
-from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import ArrayLike, shown
+from pyro_gcm._utils.torch_state import Randomness, check_trainable, one_thread
+from pyro_gcm._utils.validation import ArrayLike, flag, seed_of, shown
 from pyro_gcm.baselines.baseline import Baseline
 from pyro_gcm.baselines.fit import checked_rows, scalars
 from pyro_gcm.training import Diverged, FitResult, TrainingOptions

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pyro_gcm._utils.writing import usable
+from pyro_gcm._utils.files import usable
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
 from pyro_gcm.cli.lists import parts_of
 from pyro_gcm.cli.options import (
@@ -229,7 +229,7 @@ def _load(source: str) -> Any:
     if Path(source).is_file():
         import joblib
 
-        from pyro_gcm._utils.archive import undamaged
+        from pyro_gcm._utils.files import undamaged
 
         with undamaged(f"{source} cannot be read as a joblib or pickle file:"):
             return joblib.load(source)
@@ -246,7 +246,7 @@ def _load(source: str) -> Any:
 
 
 def _report(found: MonotonicityAudit, output: Output, file: Path | None, plot: Path | None) -> None:
-    from pyro_gcm._utils.writing import write_figure, write_file
+    from pyro_gcm._utils.files import write_figure, write_file
 
     output.text(found.summary())
     record = _record(found)

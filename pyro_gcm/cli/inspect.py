@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from pyro_gcm._utils.archive import undamaged
+from pyro_gcm._utils.files import undamaged
 from pyro_gcm.cli.errors import WrongUse, blamed, one_line
 from pyro_gcm.cli.options import (
     Column,
@@ -124,7 +124,7 @@ def plot(
 
     from matplotlib.figure import Figure
 
-    from pyro_gcm._utils.writing import write_figure
+    from pyro_gcm._utils.files import write_figure
     from pyro_gcm.plots import plot_feature_curve
 
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")

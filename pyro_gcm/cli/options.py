@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pyro_gcm._utils.writing import check_writable, usable
+from pyro_gcm._utils.files import check_writable, usable
 from pyro_gcm.cli.errors import WrongUse, blamed, listed, one_line
 
 #: Endings of the names of tables.

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pyro_gcm import estimators
-from pyro_gcm._utils.archive import undamaged
+from pyro_gcm._utils.files import undamaged
 from pyro_gcm._utils.validation import LARGEST
 from pyro_gcm.cli.columns import (
     check_finite,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from pyro_gcm._utils.writing import write_file
+from pyro_gcm._utils.files import write_file
 from pyro_gcm.cli.columns import type_of
 from pyro_gcm.cli.errors import WrongUse, blamed, instead
 from pyro_gcm.cli.options import ENDINGS, check_table_name

@@ -25,8 +25,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.options import number, seed_of
-from pyro_gcm._utils.validation import ArrayLike, matrix, positive_int, same_rows, vector
+from pyro_gcm._utils.validation import (
+    ArrayLike,
+    matrix,
+    number,
+    positive_int,
+    same_rows,
+    seed_of,
+    vector,
+)
 from pyro_gcm.data.survival_times import SurvivalTimes
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.options import seed_of
-from pyro_gcm._utils.validation import one_of
+from pyro_gcm._utils.validation import one_of, seed_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,7 +15,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyro_gcm._utils.archive import DamagedFile, undamaged
+from pyro_gcm._utils.files import DamagedFile, undamaged
 
 VARIABLE = "PYRO_GCM_DATA"
 

@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from pyro_gcm._utils.columns import Column
-from pyro_gcm._utils.options import flag, seed_of
-from pyro_gcm._utils.table import read_table
-from pyro_gcm._utils.validation import positive_int, shown
+from pyro_gcm._utils.validation import flag, positive_int, seed_of, shown
+from pyro_gcm.data.columns import Column
+from pyro_gcm.data.tables import read_table
 
 Array = npt.NDArray[np.float64]
 

@@ -8,11 +8,8 @@ import torch
 from pyro import poutine
 from torch import Tensor
 
-from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.options import seed_of
-from pyro_gcm._utils.process_state import Randomness
-from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import ArrayLike, positive_int
+from pyro_gcm._utils.torch_state import Randomness, evaluating, one_thread
+from pyro_gcm._utils.validation import ArrayLike, positive_int, seed_of
 from pyro_gcm.inference import given_inputs, uncollapse
 from pyro_gcm.inference.views import unannounced
 from pyro_gcm.models.predictions import Predictions

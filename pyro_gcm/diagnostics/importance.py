@@ -13,12 +13,14 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.options import seed_of
-from pyro_gcm._utils.process_state import Randomness
-from pyro_gcm._utils.tensors import without_tensor
-from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import ArrayLike, checked_data, positive_int
+from pyro_gcm._utils.torch_state import Randomness, evaluating, one_thread
+from pyro_gcm._utils.validation import (
+    ArrayLike,
+    checked_data,
+    positive_int,
+    seed_of,
+    without_tensor,
+)
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.reading import Program
 from pyro_gcm.inference.training_pair import TrainingPair

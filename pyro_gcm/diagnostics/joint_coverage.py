@@ -11,8 +11,7 @@ import torch
 from scipy.stats import kstest
 from torch import Tensor
 
-from pyro_gcm._utils.options import seed_of
-from pyro_gcm._utils.tensors import ArrayLike, as_tensor
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, seed_of
 
 #: Simulations that a test needs, at least.
 _FEWEST = 20

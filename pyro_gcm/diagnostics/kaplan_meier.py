@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import norm
 
-from pyro_gcm._utils.options import share
-from pyro_gcm._utils.validation import kind
+from pyro_gcm._utils.validation import kind, share
 from pyro_gcm.data.survival_times import SurvivalTimes
 
 if TYPE_CHECKING:

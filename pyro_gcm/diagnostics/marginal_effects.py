@@ -9,10 +9,8 @@ import torch
 from scipy.stats import norm
 from torch import Tensor
 
-from pyro_gcm._utils.options import number, share
-from pyro_gcm._utils.table import names_of
-from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import ArrayLike, matrix, same_rows
+from pyro_gcm._utils.torch_state import one_thread
+from pyro_gcm._utils.validation import ArrayLike, matrix, names_of, number, same_rows, share
 from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.prediction.blocks import blocks
 

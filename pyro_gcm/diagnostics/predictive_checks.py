@@ -10,8 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.tensors import without_tensor
-from pyro_gcm._utils.threads import one_thread
+from pyro_gcm._utils.torch_state import one_thread
 from pyro_gcm._utils.validation import (
     ArrayLike,
     as_tensor,
@@ -20,6 +19,7 @@ from pyro_gcm._utils.validation import (
     same_rows,
     shown,
     vector,
+    without_tensor,
 )
 
 Statistic = Callable[[Tensor], Tensor]

@@ -15,10 +15,8 @@ from scipy.stats import chi2
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.options import seed_of
-from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import ArrayLike, matrix, one_of, positive_int
+from pyro_gcm._utils.torch_state import evaluating, one_thread
+from pyro_gcm._utils.validation import ArrayLike, matrix, one_of, positive_int, seed_of
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.prediction.predicted import Predicted

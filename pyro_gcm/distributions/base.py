@@ -10,8 +10,7 @@ import torch
 from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
-from pyro_gcm._utils.tensors import broadcast_shapes
-from pyro_gcm._utils.validation import kind
+from pyro_gcm._utils.validation import broadcast_shapes, kind
 
 Own = TypeVar("Own", bound="Expandable")
 Outcome = TypeVar("Outcome", bound="EventOutcome")

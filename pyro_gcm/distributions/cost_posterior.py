@@ -9,7 +9,7 @@ import torch
 from pyro.distributions import constraints
 from torch import Tensor
 
-from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable, an_event, tensors
 from pyro_gcm.distributions.event_forms import SMALLEST_PRODUCT
 from pyro_gcm.distributions.event_sides import InfiniteCost, prepend_atom

@@ -12,7 +12,7 @@ import torch
 from pyro.distributions import constraints
 from torch import Tensor
 
-from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions.base import Enumerable, EventOutcome, tensors
 from pyro_gcm.distributions.curve_posterior import CurvePosterior
 from pyro_gcm.distributions.event_curve import Axis, CensoredObservation, Censoring, EventCurve

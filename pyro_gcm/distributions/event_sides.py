@@ -15,7 +15,7 @@ from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable, distributions, tensors
 from pyro_gcm.distributions.families import (
     base_distribution,

@@ -22,8 +22,7 @@ from pyro.distributions.torch_distribution import ExpandedDistribution
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from pyro_gcm._utils.tensors import broadcast_shapes
-from pyro_gcm._utils.validation import shown
+from pyro_gcm._utils.validation import broadcast_shapes, shown
 from pyro_gcm.distributions.numerics import LOG_2, lifted, log1mexp, normal_log_tails, probit
 
 Elementwise = Callable[[Tensor], Tensor]

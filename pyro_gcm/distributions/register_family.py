@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.distributions import transform_to
 
 from pyro_gcm._utils.bisection import smallest_reaching
-from pyro_gcm._utils.process_state import Randomness
+from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm.distributions.families import CostFamily, LogProbability, Quantile, add_cost_family
 from pyro_gcm.distributions.numerics import lifted
 

@@ -10,7 +10,7 @@ import torch
 from pyro.distributions import constraints
 from torch import Tensor
 
-from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions.base import EventOutcome, Expandable, real_costs
 from pyro_gcm.distributions.families import base_distribution, of_same_family, parameters_of
 from pyro_gcm.distributions.order_event import OrderEvent

@@ -13,7 +13,7 @@ import torch
 from pyro.distributions import AsymmetricLaplace, TorchDistribution, constraints
 from torch import Tensor
 
-from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions.base import EventOutcome, an_event, tensors
 from pyro_gcm.distributions.cost_posterior import (
     LOWER_TRUNCATED,

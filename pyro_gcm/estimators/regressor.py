@@ -13,9 +13,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
-from pyro_gcm._utils.options import share
 from pyro_gcm._utils.recipe import register
-from pyro_gcm._utils.validation import as_tensor, one_of, positive_int, vector
+from pyro_gcm._utils.validation import as_tensor, one_of, positive_int, share, vector
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.estimator import MonotoneEstimator, in_numpy, same_as_first
 from pyro_gcm.estimators.targets import Array, row_weights, target_numbers

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from pyro_gcm._utils.options import share
-from pyro_gcm._utils.table import as_frame, is_record_batch
-from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import shown
+from pyro_gcm._utils.torch_state import one_thread
+from pyro_gcm._utils.validation import share, shown
+from pyro_gcm.data.tables import as_frame, is_record_batch
 from pyro_gcm.estimators.kinds import (
     Columns,
     has_quantiles,

@@ -14,13 +14,13 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from pyro_gcm._utils.plain_data import plain
-from pyro_gcm._utils.threads import one_thread
+from pyro_gcm._utils.torch_state import one_thread
 from pyro_gcm._utils.warn import told_once
 from pyro_gcm.estimators.encoding import TableEncoding
 from pyro_gcm.estimators.kinds import kind_of
 from pyro_gcm.estimators.scorer import Scorer
 from pyro_gcm.estimators.targets import Array, Values
+from pyro_gcm.io.tree import plain
 from pyro_gcm.models import GCM, IGCM
 
 _ARROWS = {1: "rises with it", -1: "falls with it"}

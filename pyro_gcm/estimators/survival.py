@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_consistent_length
 
-from pyro_gcm._utils.options import flag
 from pyro_gcm._utils.recipe import register
-from pyro_gcm._utils.validation import ArrayLike, one_of, vector
+from pyro_gcm._utils.validation import ArrayLike, flag, one_of, vector
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.estimator import in_numpy
 from pyro_gcm.estimators.event_times import curves, event_times, harrell_concordance

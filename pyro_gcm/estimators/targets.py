@@ -13,11 +13,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from torch import Tensor
 
-from pyro_gcm._utils.columns import OF_TIME, of_times, unmasked
-from pyro_gcm._utils.table import as_frame
-from pyro_gcm._utils.tensors import without_tensor
-from pyro_gcm._utils.validation import WrongCell, kind, shown
+from pyro_gcm._utils.validation import WrongCell, kind, shown, without_tensor
 from pyro_gcm._utils.warn import warn_user
+from pyro_gcm.data.columns import OF_TIME, of_times, unmasked
+from pyro_gcm.data.tables import as_frame
 
 Array = npt.NDArray[np.float64]
 Values = npt.NDArray[Any]

@@ -16,10 +16,17 @@ from pyro.optim import ClippedAdam
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from pyro_gcm._utils.options import flag, seed_of, share
-from pyro_gcm._utils.process_state import Randomness
-from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import ArrayLike, kind, one_of, positive, positive_int
+from pyro_gcm._utils.torch_state import Randomness, one_thread
+from pyro_gcm._utils.validation import (
+    ArrayLike,
+    flag,
+    kind,
+    one_of,
+    positive,
+    positive_int,
+    seed_of,
+    share,
+)
 from pyro_gcm.inference.weight_sites import Prior, WeightSites
 from pyro_gcm.prediction.blocks import mean_of_draws
 from pyro_gcm.prediction.draws import Rows

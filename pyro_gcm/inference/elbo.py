@@ -14,9 +14,7 @@ from pyro.poutine.messenger import Messenger
 from pyro.poutine.subsample_messenger import _Subsample
 from torch import Tensor
 
-from pyro_gcm._utils.options import number
-from pyro_gcm._utils.tensors import broadcast_shapes
-from pyro_gcm._utils.validation import one_of, positive_int
+from pyro_gcm._utils.validation import broadcast_shapes, number, one_of, positive_int
 from pyro_gcm.inference import dreg
 from pyro_gcm.inference.reading import Program
 

@@ -10,10 +10,8 @@ import torch
 from pyro.infer import ELBO
 from torch.optim import Optimizer
 
-from pyro_gcm._utils.evaluating import check_trainable
-from pyro_gcm._utils.options import flag
-from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import ArrayLike, kind
+from pyro_gcm._utils.torch_state import check_trainable, one_thread
+from pyro_gcm._utils.validation import ArrayLike, flag, kind
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.inference.bounds import PaperLoss, check_weighable
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO

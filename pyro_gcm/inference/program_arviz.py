@@ -14,10 +14,8 @@ import torch
 from pyro.infer import MCMC
 from torch import Tensor
 
-from pyro_gcm._utils.options import flag, seed_of
-from pyro_gcm._utils.process_state import Randomness
-from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import kind, positive_int
+from pyro_gcm._utils.torch_state import Randomness, one_thread
+from pyro_gcm._utils.validation import flag, kind, positive_int, seed_of
 from pyro_gcm.inference.reading import Program
 from pyro_gcm.inference.views import unannounced
 from pyro_gcm.prediction.psis import imported_arviz

@@ -13,7 +13,7 @@ from pyro.infer import RenyiELBO, TraceMeanField_ELBO
 from torch import Tensor
 from torch.distributions import Independent, MultivariateNormal, Normal, kl_divergence
 
-from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.revenue_posterior import coordinates
 from pyro_gcm.inference import bounds

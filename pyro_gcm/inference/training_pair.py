@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from pyro.infer import ELBO, RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceMeanField_ELBO
 
-from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.process_state import Randomness
+from pyro_gcm._utils.torch_state import Randomness, evaluating
 from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.inference.bounds import EnumeratedWeightedELBO, PaperLoss
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO, is_dreg

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from pyro_gcm._utils.evaluating import evaluating
+from pyro_gcm._utils.torch_state import evaluating
 from pyro_gcm._utils.validation import ArrayLike, positive_int, shown
 from pyro_gcm.prediction.draws import Rows
 from pyro_gcm.prediction.predicted import Predicted

@@ -28,7 +28,7 @@ The name is what the folder keeps, so it must stay. A class is found once its mo
 imported; `load` imports those of the library itself.
 """
 
-from pyro_gcm._utils.archive import DamagedFile
+from pyro_gcm._utils.files import DamagedFile
 from pyro_gcm._utils.recipe import recorded, register
 from pyro_gcm.io.saving import load, read_card, save
 from pyro_gcm.io.tree import MissingPart

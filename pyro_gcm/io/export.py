@@ -13,10 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch._higher_order_ops.scan import scan
 
-from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.process_state import exclusively
+from pyro_gcm._utils.files import check_writable, usable, write_file
+from pyro_gcm._utils.torch_state import evaluating, exclusively
 from pyro_gcm._utils.validation import kind, one_of, positive_int
-from pyro_gcm._utils.writing import check_writable, usable, write_file
 from pyro_gcm.distributions.families import BUILT_IN
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.nets.products import block_rows

@@ -6,6 +6,7 @@ step of a save, so that the folder holds a whole model at any time.
 
 from __future__ import annotations
 
+import json
 import platform
 import re
 import tempfile
@@ -18,11 +19,9 @@ import pyro
 import torch
 from torch import nn
 
-from pyro_gcm._utils.archive import digest, undamaged
-from pyro_gcm._utils.plain_data import plain, read, written
-from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.writing import told_of, usable, write_file
-from pyro_gcm.io.tree import Decoder, Encoder, Factories, MissingPart
+from pyro_gcm._utils.files import digest, told_of, undamaged, usable, write_file
+from pyro_gcm._utils.torch_state import one_thread
+from pyro_gcm.io.tree import Decoder, Encoder, Factories, MissingPart, plain
 from pyro_gcm.responses import Response
 
 CARD = "card.json"
@@ -223,3 +222,24 @@ def _check_same(saved: Any, again: Any) -> None:
                 f"{name} is a {mine.__name__}, but the arguments that the {type(saved).__name__} "
                 f"was made with give a {made.__name__}: pass the part to its constructor"
             )
+
+
+def written(value: Any) -> bytes:
+    """The bytes of a value that is plain."""
+    text = json.dumps(value, indent=1, ensure_ascii=True, allow_nan=False)
+    return (text + "\n").encode("ascii")
+
+
+def read(raw: bytes) -> Any:
+    """The value, if these are just the bytes that `written` makes of it.
+
+    :raises ValueError: for anything else, such as NaN, duplicate keys or another layout; the
+        message goes on after the name of what has them.
+    """
+    try:
+        value = json.loads(raw)
+        if written(value) == raw:
+            return value
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"is no valid JSON: {error}") from error
+    raise ValueError("is JSON in another layout, or with duplicate keys")

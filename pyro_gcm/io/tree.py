@@ -14,18 +14,17 @@ The node of a module that is no argument also has its "attributes" and names of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._utils.plain_data import plain
-from pyro_gcm._utils.process_state import exclusively
 from pyro_gcm._utils.recipe import made_again, name_of, recipe_of, registered
-from pyro_gcm._utils.tensors import stored
+from pyro_gcm._utils.torch_state import exclusively
 from pyro_gcm.distributions.families import name_of_family, resolve_cost_family
 from pyro_gcm.models.base import OrderEventModel
 
@@ -203,6 +202,54 @@ class Decoder:
 
 class MissingPart(ValueError):
     """`load` needs something from outside of the library that it was not given."""
+
+
+def plain(
+    value: Any, where: str, own: Callable[[Any, str], Any] = lambda *_: NotImplemented
+) -> Any:
+    """A value as JSON holds it: what numpy has as Python has it, tuples as lists.
+
+    :param where: name of the value, for the error; those of its items follow after a dot.
+    :param own: asked first about the value and each of its items, with its name: what stands for
+        it, or NotImplemented.
+    :raises TypeError: for a value that JSON does not have, and keys that are no strings.
+    :raises ValueError: for numbers that are not finite.
+    """
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
+        value = value.tolist()
+    made = own(value, where)
+    if made is not NotImplemented:
+        return made
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"{where} must have strings as keys, got {key!r}")
+        return {key: plain(item, f"{where}.{key}", own) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item, f"{where}.{i}", own) for i, item in enumerate(value)]
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        if not math.isfinite(value):
+            raise ValueError(
+                f"{where} must be finite, got {value}: pass None, or the text {str(value)!r}"
+            )
+        return float(value)
+    raise TypeError(
+        f"{where} must be None, a boolean, number, string, list or dict, got {type(value).__name__}"
+    )
+
+
+def stored(name: str, value: Tensor) -> Tensor:
+    """A tensor of its own on the CPU, as a file of safetensors holds it.
+
+    :raises TypeError: for one that it cannot hold.
+    """
+    if value.layout != torch.strided or value.is_meta or value.is_complex():
+        raise TypeError(f"{name} must be a dense, real tensor with values")
+    return value.detach().cpu().clone(memory_format=torch.contiguous_format)
 
 
 def _inside(path: str, name: str) -> str:

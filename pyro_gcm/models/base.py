@@ -10,8 +10,8 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._utils.moments import KnownMoments
-from pyro_gcm._utils.validation import columns_of_units, one_of, positive_int
+from pyro_gcm._utils.standardizer import KnownMoments
+from pyro_gcm._utils.validation import matrix, one_of, positive_int
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.inference.programs import SharedSite
 from pyro_gcm.inference.reading import Objective, Plan
@@ -190,7 +190,8 @@ class OrderEventModel(nn.Module):
         :param moments: those of "x" and "r", where the rows are only a sample of the data.
         """
         known = moments or {}
-        (x, r), y = columns_of_units(self, x, r), self.response.outcome(y)
+        x, r = matrix("x", x, self.x_dim, "x_dim"), matrix("r", r, self.r_dim, "r_dim")
+        y = self.response.outcome(y)
         self.x_standardizer.learn(x, known.get("x"))
         self.learn_features(x.to(self.device))
         if self.response.r_dist() is None:

@@ -11,7 +11,7 @@ import pyro.distributions as dist
 import torch
 from torch import nn
 
-from pyro_gcm._utils.evaluating import evaluating
+from pyro_gcm._utils.torch_state import evaluating
 from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.distributions import OrderEvent, coordinates, is_independent_normal
 from pyro_gcm.distributions.families import resolve_cost_family

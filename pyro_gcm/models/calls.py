@@ -9,9 +9,8 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.tensors import ArrayLike
-from pyro_gcm._utils.validation import column_names, full_precision
+from pyro_gcm._utils.torch_state import evaluating
+from pyro_gcm._utils.validation import ArrayLike, column_names, full_precision
 from pyro_gcm.prediction.draws import PosteriorDraws, SurfaceDraws
 
 Method = TypeVar("Method", bound=Callable[..., Any])

@@ -11,12 +11,10 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._utils.moments import KnownMoments
-from pyro_gcm._utils.options import seed_of
-from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.recipe import recorded
-from pyro_gcm._utils.tensors import broadcast_shapes
-from pyro_gcm._utils.validation import positive_int
+from pyro_gcm._utils.standardizer import KnownMoments
+from pyro_gcm._utils.torch_state import Randomness
+from pyro_gcm._utils.validation import broadcast_shapes, positive_int, seed_of
 from pyro_gcm.distributions.numerics import coarse
 from pyro_gcm.inference.reading import Objective, Plan, in_units
 from pyro_gcm.models import build, required

@@ -9,8 +9,8 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.moments import KnownMoments
 from pyro_gcm._utils.recipe import recorded
+from pyro_gcm._utils.standardizer import KnownMoments
 from pyro_gcm._utils.validation import positive_int, shown
 from pyro_gcm.distributions import shifted
 from pyro_gcm.inference.reading import of, of_rows

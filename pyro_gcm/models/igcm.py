@@ -11,12 +11,16 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.options import seed_of
-from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.recipe import recorded
-from pyro_gcm._utils.tensors import broadcast_shapes
-from pyro_gcm._utils.validation import ArrayLike, matrix, positive_int, same_rows
+from pyro_gcm._utils.torch_state import Randomness, evaluating
+from pyro_gcm._utils.validation import (
+    ArrayLike,
+    broadcast_shapes,
+    matrix,
+    positive_int,
+    same_rows,
+    seed_of,
+)
 from pyro_gcm.distributions import (
     LatentMixture,
     OrderEvent,

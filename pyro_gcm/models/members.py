@@ -7,10 +7,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from pyro_gcm._utils.options import seed_of
-from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.recipe import recorded
-from pyro_gcm._utils.validation import one_of, positive_int
+from pyro_gcm._utils.torch_state import Randomness
+from pyro_gcm._utils.validation import one_of, positive_int, seed_of
 from pyro_gcm.inference.reading import Objective
 from pyro_gcm.models import build
 from pyro_gcm.models.base import OrderEventModel

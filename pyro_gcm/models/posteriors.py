@@ -10,11 +10,16 @@ import pyro
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.options import seed_of
-from pyro_gcm._utils.process_state import Randomness
-from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import ArrayLike, as_tensor, checked_data, matrix, one_of, shown
+from pyro_gcm._utils.torch_state import Randomness, evaluating, one_thread
+from pyro_gcm._utils.validation import (
+    ArrayLike,
+    as_tensor,
+    checked_data,
+    matrix,
+    one_of,
+    seed_of,
+    shown,
+)
 from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.inference.views import unannounced
 from pyro_gcm.models.calls import Count, prediction

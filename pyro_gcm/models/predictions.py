@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.tensors import ArrayLike
+from pyro_gcm._utils.torch_state import evaluating
 from pyro_gcm._utils.validation import (
+    ArrayLike,
     checked_data,
     kind,
     matrix,

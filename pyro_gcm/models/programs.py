@@ -10,7 +10,7 @@ import torch
 from pyro.infer.util import is_validation_enabled
 from torch import Tensor
 
-from pyro_gcm._utils.process_state import Randomness
+from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import checked_data, positive_int
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.distributions.event_sides import sides

@@ -11,8 +11,15 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._utils.bisection import smallest_reaching
-from pyro_gcm._utils.options import number, share
-from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix, positive_int, same_rows
+from pyro_gcm._utils.validation import (
+    ArrayLike,
+    as_tensor,
+    matrix,
+    number,
+    positive_int,
+    same_rows,
+    share,
+)
 from pyro_gcm.distributions.event_forms import some
 from pyro_gcm.models.calls import Count, prediction
 from pyro_gcm.models.predictions import Predictions

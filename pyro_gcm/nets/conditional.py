@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.distributions import constraints, transform_to
 
 from pyro_gcm._utils.recipe import recorded
-from pyro_gcm._utils.tensors import broadcast_shapes
-from pyro_gcm._utils.validation import kind, positive_int
+from pyro_gcm._utils.validation import broadcast_shapes, kind, positive_int
 from pyro_gcm.nets.products import Linear
 
 #: Width of two hidden layers, or the widths of any number of layers.

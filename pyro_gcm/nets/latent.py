@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from torch.distributions import constraints
 
 from pyro_gcm._utils.recipe import recorded
-from pyro_gcm._utils.tensors import broadcast_shapes
-from pyro_gcm._utils.validation import positive_int
+from pyro_gcm._utils.validation import broadcast_shapes, positive_int
 from pyro_gcm.distributions.numerics import ndtr
 from pyro_gcm.nets.conditional import Hidden, mlp, positive, widths_of
 

@@ -18,10 +18,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from pyro_gcm._utils.options import number
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
-from pyro_gcm._utils.validation import kind, one_of, positive_int
+from pyro_gcm._utils.validation import kind, number, one_of, positive_int
 from pyro_gcm.nets.conditional import widths_of
 from pyro_gcm.nets.products import block_rows, kept, linear, missing_columns
 from pyro_gcm.nets.tabular_features import TabularFeatures

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
-from pyro_gcm._utils.evaluating import evaluating
+from pyro_gcm._utils.torch_state import evaluating
 from pyro_gcm._utils.validation import kind
 
 

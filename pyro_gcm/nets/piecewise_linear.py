@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._utils.options import number
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
-from pyro_gcm._utils.validation import positive, positive_int
+from pyro_gcm._utils.validation import number, positive, positive_int
 from pyro_gcm.distributions.numerics import on_grid
 from pyro_gcm.distributions.rising import aligned, planes
 from pyro_gcm.nets.revenue_maps import PositiveLinear

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._utils.options import number
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
-from pyro_gcm._utils.validation import positive_int, shown
+from pyro_gcm._utils.validation import number, positive_int, shown
 from pyro_gcm.nets.piecewise_linear import padded_knots, ramps, slopes_between
 from pyro_gcm.nets.products import kept, linear
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from pyro_gcm._utils.evaluating import evaluating
+from pyro_gcm._utils.torch_state import evaluating
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix
 from pyro_gcm.distributions.latent_mixture import LatentMixture
 from pyro_gcm.models import GCM, IGCM

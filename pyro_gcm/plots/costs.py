@@ -10,8 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from pyro_gcm._utils.options import share
-from pyro_gcm._utils.validation import ArrayLike, shown
+from pyro_gcm._utils.validation import ArrayLike, share, shown
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.plots._axes import PALETTE, Array, as_it_is, axes_or_new, legend_above, numbers
 from pyro_gcm.plots._cost_inputs import (

@@ -10,8 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 
-from pyro_gcm._utils.tensors import without_tensor
-from pyro_gcm._utils.validation import ArrayLike, kind, shown
+from pyro_gcm._utils.validation import ArrayLike, kind, shown, without_tensor
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.diagnostics.kaplan_meier import kaplan_meier
 from pyro_gcm.plots._axes import GREY, PALETTE, as_it_is, axes_or_new, legend_name, numbers

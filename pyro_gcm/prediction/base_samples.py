@@ -11,7 +11,7 @@ import torch
 from pyro.distributions import MaskedDistribution
 from torch import Tensor, nn
 
-from pyro_gcm._utils.process_state import Randomness
+from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.warn import warn_user
 
 _TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.options import flag, seed_of
-from pyro_gcm._utils.process_state import Randomness
-from pyro_gcm._utils.validation import one_of, positive_int
+from pyro_gcm._utils.torch_state import Randomness
+from pyro_gcm._utils.validation import flag, one_of, positive_int, seed_of
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.inference.reading import of
 from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows, joined, pick

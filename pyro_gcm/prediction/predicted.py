@@ -11,8 +11,7 @@ import torch
 from pyro.distributions import MixtureOfDiagNormals
 from torch import Tensor
 
-from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.process_state import Randomness
+from pyro_gcm._utils.torch_state import Randomness, evaluating
 from pyro_gcm.inference.reading import Plan, Reached, Reader, of
 from pyro_gcm.prediction.base_samples import driven_draws
 from pyro_gcm.prediction.draws import Draws

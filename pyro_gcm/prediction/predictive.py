@@ -15,8 +15,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from pyro_gcm._utils.bisection import integral, near_quantiles, smallest_reaching
-from pyro_gcm._utils.options import share
-from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive, same_rows, vector
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive, same_rows, share, vector
 from pyro_gcm.prediction.draws import Draws, Rows
 
 #: Numbers of costs that are evaluated at once.

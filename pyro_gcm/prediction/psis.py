@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.process_state import exclusively
+from pyro_gcm._utils.torch_state import exclusively
 from pyro_gcm._utils.validation import ArrayLike, as_tensor
 
 #: Fewer have less than six draws in the tail, and ArviZ 1.x fits nothing to five.

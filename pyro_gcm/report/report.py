@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyro_gcm._utils.options import flag, seed_of, share
-from pyro_gcm._utils.table import as_frame
-from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import kind, positive_int, shown
-from pyro_gcm._utils.writing import check_writable, usable, write_file
+from pyro_gcm._utils.files import check_writable, usable, write_file
+from pyro_gcm._utils.torch_state import one_thread
+from pyro_gcm._utils.validation import flag, kind, positive_int, seed_of, share, shown
+from pyro_gcm.data.tables import as_frame
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.kinds import kind_of, outcomes_of
 from pyro_gcm.estimators.kinds import scores as scores_of

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.distributions.transforms import Transform, identity_transform
 
-from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
+from pyro_gcm._utils.torch_state import evaluating
 from pyro_gcm._utils.validation import kind, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.curve_outcome import AlongAxis, AxisUnits

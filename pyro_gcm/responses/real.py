@@ -15,10 +15,9 @@ import torch
 from pyro.distributions import TorchDistribution
 from torch import Tensor, nn
 
-from pyro_gcm._utils.options import share
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
-from pyro_gcm._utils.validation import one_of, positive_int
+from pyro_gcm._utils.validation import one_of, positive_int, share
 from pyro_gcm.distributions import GuessedEvent, OrderEvent, ThresholdNormal, ThresholdQuantile
 from pyro_gcm.nets.conditional import ConstantLogits, Hidden, mlp, positive
 from pyro_gcm.prediction.predictive import DistributionPredictive, MeanPredictive

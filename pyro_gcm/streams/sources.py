@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, RandomSampler, WeightedRandomSampler
 
-from pyro_gcm._utils.archive import undamaged
+from pyro_gcm._utils.files import undamaged
 from pyro_gcm._utils.validation import as_tensor, place, positive_int, same_rows, shown
 from pyro_gcm.streams.blocks import Block
 

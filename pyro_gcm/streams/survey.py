@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from pyro_gcm._utils.moments import Moments, moments
+from pyro_gcm._utils.standardizer import Moments
 from pyro_gcm.streams.blocks import Block, Rows, between, selected
 from pyro_gcm.streams.draws import held_out, keys
 from pyro_gcm.streams.sources import Source
@@ -54,7 +54,7 @@ def survey(
     """
     from tqdm.auto import tqdm
 
-    count, none = 0, moments(torch.empty(0, 1))
+    count, none = 0, Moments.of(torch.empty(0, 1))
     of_x, of_r, sample, aside = none, none, _Sample(sample_rows), Rows(1)
     shown = {"desc": "data", "unit": " rows", "unit_scale": True, "disable": not progress}
     with tqdm(total=source.rows, **shown) as bar:
@@ -72,7 +72,10 @@ def survey(
                         f"validation={share} keeps more rows than fit into a quarter of memory, "
                         f"{source.memory:,} bytes: give a smaller share, or rows (x, r, y)"
                     )
-                of_x, of_r = of_x.merged(moments(block["x"])), of_r.merged(moments(block["r"]))
+                of_x, of_r = (
+                    of_x.merged(Moments.of(block["x"])),
+                    of_r.merged(Moments.of(block["r"])),
+                )
                 sample.add(block, drawn)
                 bar.update(numbers[1] - count)
                 count = numbers[1]

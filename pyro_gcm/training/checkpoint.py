@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from pyro_gcm._utils.archive import sealed, undamaged, unsealed
-from pyro_gcm._utils.writing import write_file
+from pyro_gcm._utils.files import sealed, undamaged, unsealed, write_file
 
 _ADVICE = "To train from the start, delete it or name another file"
 

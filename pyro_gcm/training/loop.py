@@ -12,8 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._utils.evaluating import HasTensors, evaluating
-from pyro_gcm._utils.process_state import Randomness
+from pyro_gcm._utils.torch_state import HasTensors, Randomness, evaluating
 from pyro_gcm.training.batches import Batches
 from pyro_gcm.training.checkpoint import Checkpoint
 from pyro_gcm.training.finite import Diverged, clip_gradients, not_finite

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from pyro_gcm._utils.options import flag, seed_of
-from pyro_gcm._utils.validation import one_of, positive, positive_int, shown
-from pyro_gcm._utils.writing import usable
+from pyro_gcm._utils.files import usable
+from pyro_gcm._utils.validation import flag, one_of, positive, positive_int, seed_of, shown
 from pyro_gcm.training.updates import SCHEDULES, Adam
 
 Schedule = Callable[[Optimizer, int], Any] | str | None

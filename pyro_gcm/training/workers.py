@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.modules.batchnorm import _NormBase
 
-from pyro_gcm._utils.evaluating import HasTensors
+from pyro_gcm._utils.torch_state import HasTensors
 from pyro_gcm.streams.draws import seed_for
 
 

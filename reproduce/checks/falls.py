@@ -21,7 +21,7 @@ from torch import Tensor
 
 import pyro_gcm
 from pyro_gcm import GCM, IGCM, fit, load, save
-from pyro_gcm._utils.threads import torch_threads
+from pyro_gcm._utils.torch_state import torch_threads
 from pyro_gcm.members import MemberSettings, build_members
 from reproduce.rendering.markdown import markdown
 from reproduce.runs import Fit, Scores, as_json

@@ -12,7 +12,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from pyro_gcm._utils.writing import write_figure
+from pyro_gcm._utils.files import write_figure
 from reproduce.data.credit_tables import TITLES
 from reproduce.methods.credit import METHODS
 from reproduce.rendering.credit_prices import prices

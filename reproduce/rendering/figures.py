@@ -29,7 +29,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from pyro_gcm import GCM, fit
-from pyro_gcm._utils.writing import write_figure, write_file
+from pyro_gcm._utils.files import write_figure, write_file
 from reproduce.arguments import a_path
 from reproduce.data import simulation
 from reproduce.intervals import Interval

@@ -22,8 +22,8 @@ from pyro.infer import Trace_ELBO
 from torch.overrides import TorchFunctionMode
 
 from pyro_gcm import baselines, fit, fit_members, one_thread, save
-from pyro_gcm._utils import threads
-from pyro_gcm._utils.threads import torch_threads
+from pyro_gcm._utils import torch_state
+from pyro_gcm._utils.torch_state import torch_threads
 from pyro_gcm.cli import main
 from pyro_gcm.diagnostics import simulation_based_calibration
 from pyro_gcm.estimators import GCMClassifier
@@ -143,7 +143,7 @@ def test_an_interrupt_at_any_instruction_gives_the_threads_back() -> None:
 
     def interrupt(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal left
-        if frame.f_code.co_filename not in (threads.__file__, contextlib.__file__):
+        if frame.f_code.co_filename not in (torch_state.__file__, contextlib.__file__):
             return None
         frame.f_trace_opcodes = True
         if event == "opcode":

@@ -13,9 +13,9 @@ import pytest
 import torch
 from loans import loans
 
-from pyro_gcm._utils.table import read_table
 from pyro_gcm._utils.validation import as_tensor
 from pyro_gcm.audit import audit_table
+from pyro_gcm.data.tables import read_table
 from pyro_gcm.estimators import GCMClassifier
 
 FAST = {"epochs": 2, "members": 2, "hidden": 8}

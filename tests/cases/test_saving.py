@@ -15,7 +15,7 @@ from disks import content, full_disk
 from loan_table import table
 
 from pyro_gcm import GCM, load, save
-from pyro_gcm._utils.writing import write_file
+from pyro_gcm._utils.files import write_file
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions, owners and pipes of POSIX")

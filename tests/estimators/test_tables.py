@@ -13,8 +13,8 @@ from loans import loans
 from sklearn.exceptions import NotFittedError
 
 from pyro_gcm import estimators
-from pyro_gcm._utils.columns import Column
-from pyro_gcm._utils.table import read_table
+from pyro_gcm.data.columns import Column
+from pyro_gcm.data.tables import read_table
 from pyro_gcm.estimators import GCMClassifier, GCMRegressor, IGCMClassifier
 from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
 

@@ -15,8 +15,8 @@ from saved_estimators import fitted
 
 import pyro_gcm
 from pyro_gcm import GCM
-from pyro_gcm._utils.plain_data import written
 from pyro_gcm.io import DamagedFile, MissingPart, read_card
+from pyro_gcm.io.saving import written
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from training_runs import same, weights
 
 from pyro_gcm import GCM, baselines, fit
-from pyro_gcm._utils.archive import unsealed
+from pyro_gcm._utils.files import unsealed
 from pyro_gcm.training import Diverged
 
 X, R, Y = zoo.rows(count=200).map(torch.Tensor.float)[:3]

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from pyro_gcm._utils.columns import Column, column_of, columns_of, unmasked
 from pyro_gcm._utils.validation import WrongCell, as_tensor, shown
 from pyro_gcm._utils.warn import warn_user
+from pyro_gcm.data.columns import Column, column_of, columns_of, unmasked
 
 
 class Table(list[Column]):
@@ -176,19 +176,3 @@ def _of_frame(frame: Any) -> Table:
     series = (native[name] for name in native) if whole else frame.iter_columns()
     pairs = zip(series, names, strict=True)
     return Table([column_of(values, f"column {name!r}") for values, name in pairs], names)
-
-
-def names_of(
-    argument: str, names: Sequence[str] | None, columns: Any, count: int, letter: str
-) -> list[str]:
-    """Names of columns: those that are given, those of a DataFrame, or a letter and a number.
-
-    :raises ValueError: for another number of names.
-    """
-    if names is None and hasattr(columns, "columns"):
-        names = [str(name) for name in columns.columns]
-    if names is None:
-        return [f"{letter}[{i}]" for i in range(count)]
-    if len(names) != count:
-        raise ValueError(f"{argument} must have {count} names, got {len(names)}")
-    return [str(name) for name in names]

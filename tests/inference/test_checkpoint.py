@@ -38,7 +38,7 @@ RUNS: dict[str, tuple[dict[str, Any], int, int]] = {
     "own optimiser": ({"optimizer": momentum, "schedule": halving}, 5, 5),
     "weights": ({"sample_weight": torch.linspace(0.1, 2.0, 200)}, 5, 5),
     # The average of the weights is stored with them.
-    "patience": ({"validation": 0.3, "patience": 2, "learning_rate": 0.3}, 9, 7),
+    "patience": ({"validation": 0.3, "patience": 2, "learning_rate": 0.05}, 9, 7),
 }
 
 

@@ -104,7 +104,7 @@ def test_every_kind_of_model_trains_in_its_own_precision(
 def test_history_has_a_row_for_each_epoch_and_the_callback_hears_of_every_step(
     toy: Rows, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = {**QUICK, "epochs": 4, "learning_rate": 0.5}
+    options = {**QUICK, "epochs": 4, "learning_rate": 0.02}
     steps: list[int] = []
     result = fit(GCM(3, 2), *toy, **options, callback=steps.append)
     history = result.history
@@ -114,7 +114,7 @@ def test_history_has_a_row_for_each_epoch_and_the_callback_hears_of_every_step(
     assert steps == list(range(17))
     assert (history.seconds > 0).all()
     assert (result.best_epoch, result.stopped_early) == (4, False)
-    falling = [0.25 * (1.0 + math.cos(math.pi * k / 4)) for k in range(4)]
+    falling = [0.01 * (1.0 + math.cos(math.pi * k / 4)) for k in range(4)]
     assert history.learning_rate.tolist() == pytest.approx(falling)
     assert capsys.readouterr() == ("", "")
     fit(GCM(3, 2), *toy, **{**options, "progress": True})
@@ -225,10 +225,10 @@ def test_best_weights_on_the_validation_part_are_kept(toy: Rows) -> None:
 
 
 def test_training_stops_when_patience_runs_out(toy: Rows) -> None:
-    result = fit(
-        GCM(3, 2), *toy, **{**QUICK, "epochs": 60}, validation=0.4, learning_rate=0.5,
-        schedule=None, patience=2,
-    )  # fmt: skip
+    x, r, y = toy
+    opposite = x, r, 1.0 - y  # on which training makes the model worse
+    options = {**QUICK, "epochs": 60, "schedule": None, "patience": 2}
+    result = fit(GCM(3, 2), *toy, **options, validation=opposite)
     assert result.stopped_early
     assert len(result.history) == result.best_epoch + 2 < 60
 

@@ -24,7 +24,7 @@ def trained(**options: Any) -> FitResult:
 
 
 def test_losses_of_a_result_and_its_best_epoch() -> None:
-    result = trained(validation=0.2, learning_rate=0.2)
+    result = trained(validation=0.2, learning_rate=0.02)
     ax = plot_history(result)
     training, validation, best = ax.lines
     np.testing.assert_array_equal(training.get_xdata(), [1, 2, 3, 4, 5, 6])

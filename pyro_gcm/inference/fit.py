@@ -13,11 +13,10 @@ from torch.optim import Optimizer
 from pyro_gcm._utils.torch_state import check_trainable, one_thread
 from pyro_gcm._utils.validation import ArrayLike, flag, kind
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.inference.bounds import PaperLoss, check_weighable
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
-from pyro_gcm.inference.losses import PyroLoss, StoryLoss
-from pyro_gcm.inference.scored import Noise
+from pyro_gcm.inference.scored import StoryLoss
 from pyro_gcm.inference.training_data import DataInMemory, StreamedData
+from pyro_gcm.inference.training_pair import PyroLoss
 from pyro_gcm.streams import BatchRows, Source
 from pyro_gcm.training import FitResult, Training, TrainingOptions
 from pyro_gcm.training.options import Schedule
@@ -25,8 +24,6 @@ from pyro_gcm.training.result import constant_loss, warn_if_worse
 
 #: Objectives whose loss is that of y given x and r.
 _OF_Y = ("conditional", "members")
-#: ELBO classes of this package, which are functions of log-densities that the reader gives, too.
-_READ = (ImportanceWeightedELBO, PaperLoss)
 
 
 @one_thread()
@@ -127,7 +124,7 @@ def fit(
     objective = model.default_objective if objective is None else objective
     pair = model.training_pair(objective)
     bound = pair.bound(elbo, num_particles, model.response.default_elbo)
-    is_read = not isinstance(elbo, ELBO) or type(bound) in _READ
+    is_read = not isinstance(elbo, ELBO) or type(elbo) is ImportanceWeightedELBO
     standardize = flag("standardize", standardize)
     rows: DataInMemory | StreamedData
     if r is None and y is None:
@@ -137,10 +134,8 @@ def fit(
         rows = StreamedData(model, source, validation)
     else:
         rows = DataInMemory(model, (x, r, y), sample_weight, validation)
-    if rows.of_members and not (pair.averaged and is_read):
+    if rows.of_members and not (pair.plan.averages and is_read):
         raise ValueError("sample_weight must be [n] but for members with objective='members'")
-    if rows.weights is not None and not is_read:
-        check_weighable(bound)
     asked: dict[str, Any] = {
         "epochs": epochs,
         "batch_size": batch_size,
@@ -165,14 +160,16 @@ def fit(
             "optimum ignores x in z, and so in the costs. Use prior='conditional' to learn "
             "p(y | x, r)."
         )
+    learn, held_out = rows.batches(options, next(iter(parameters.values())).dtype)
+    of_rows = bound, learn.rows, rows.weights is not None
+    loss: StoryLoss | PyroLoss
+    if is_read:
+        loss = StoryLoss(model, pair.plan, *of_rows)
+    else:
+        loss = PyroLoss(model, pair, *of_rows)
     check_trainable(model)
     model.to(options.target)
     model.adapt(rows.rows or 1, epochs=epochs)
-    learn, held_out = rows.batches(options, next(iter(parameters.values())).dtype)
-    of_rows = learn.rows, rows.weights is not None
-    loss: StoryLoss | PyroLoss = PyroLoss(model, pair, bound, *of_rows)
-    if is_read:
-        loss = StoryLoss(model, pair, bound, Noise(), *of_rows)
     given = {
         "objective": objective,
         "elbo": elbo if isinstance(elbo, str | None) else type(elbo).__name__,
@@ -192,7 +189,7 @@ def fit(
     # Elsewhere the bound may be a loose one, and say little of the prediction.
     if objective in _OF_Y and model.z_guide is None and elbo not in ("elbo", "mean_field"):
         constant = constant_loss(model.response.constant_loss, *rows.outcomes)
-        warn_if_worse(result, constant, validated=not pair.averaged)
+        warn_if_worse(result, constant, validated=not pair.plan.averages)
     model.training_summary = {
         "rows": learn.rows,
         "validation_rows": 0 if rows.of_members else held_out.rows,

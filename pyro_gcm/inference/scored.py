@@ -6,20 +6,70 @@ nothing twice: a site that the guide draws from the story's own distribution has
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
+import pyro
 import torch
-from pyro.infer import RenyiELBO, TraceMeanField_ELBO
+from pyro.infer import TraceMeanField_ELBO
 from torch import Tensor
-from torch.distributions import Independent, MultivariateNormal, Normal, kl_divergence
+from torch.distributions import Independent, MultivariateNormal, kl_divergence
 
 from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.revenue_posterior import coordinates
-from pyro_gcm.inference import bounds
-from pyro_gcm.inference.elbo import ImportanceWeightedELBO, importance_weighted, is_dreg
+from pyro_gcm.distributions.order_event import integrates_over
+from pyro_gcm.inference.elbo import importance_weighted
 from pyro_gcm.inference.reading import Plan, Reader, of
-from pyro_gcm.prediction.base_samples import column_draws, driven_draws
+
+
+class StoryLoss:
+    """The loss of a batch that `Scored` finds under a bound.
+
+    :param rows: of the whole data set.
+    :param weighted: whether the last column of a batch is a factor on the loss of each row, [B], or
+        on that of each member for it, [B, K].
+    """
+
+    def __init__(self, model: Any, plan: Plan, bound: Any, rows: int, weighted: bool) -> None:
+        self.model, self.plan, self.bound = model, plan, bound
+        self.rows, self.weighted, self.is_checked = rows, weighted, False
+
+    def __call__(self, batch: list[Tensor]) -> Tensor:
+        """The loss, summed over the rows; Pyro validates the first one."""
+        of_rows: Tensor | None = None
+        of_members: Tensor | None = None
+        if self.weighted:
+            *batch, weights = batch
+            if weights.dim() == 2:
+                of_members = weights.T[:, None]
+            else:
+                of_rows = weights
+        with pyro.validation_enabled(not self.is_checked):
+            read = Scored(self.model, self.plan, self.bound, of_members).read(*batch)
+            losses = read.row_losses(self.rows)
+        self.is_checked = True
+        return losses.sum() if of_rows is None else (of_rows * losses).sum()
+
+    def score(self, batch: list[Tensor]) -> Tensor:
+        """The loss of held-out rows; if z is a member, that of the averaged prediction.
+
+        A member is trained on its own likelihood, but it is the average that is used, and that is
+        best much later. Of rows with a weight for each member it is the average of those members
+        whose weight is 0, which have left the row out.
+        """
+        weights = None
+        if self.weighted:
+            *batch, weights = batch
+        with pyro.validation_enabled(False):
+            read = Scored(self.model, self.plan, self.bound).read(*batch)
+            if not self.plan.averages or read.finite is None:
+                losses = read.row_losses(self.rows)
+            else:
+                log_p = read.finite
+                if weights is not None and weights.dim() == 2:
+                    among = weights.T[:, None] == 0.0  # [K, 1, B]
+                    log_p, weights = (among / among.sum(0)).log(), weights.mean(1)
+                losses = self.model.response.averaged_loss(read.p_y, log_p, read.y)
+        return losses.sum() if weights is None else (weights * losses).sum()
 
 
 class Scored(Reader):
@@ -27,24 +77,18 @@ class Scored(Reader):
 
     :param plan: of the objective.
     :param bound: what is computed from them, of `num_particles` draws of a row.
-    :param noise: what drives draws.
     :param of_members: weights of each member's loss for the rows, [K, 1, B], if there are any.
     """
 
     def __init__(
-        self,
-        model: Any,
-        plan: Plan,
-        bound: Any,
-        noise: Noise,
-        of_members: Tensor | None = None,
+        self, model: Any, plan: Plan, bound: Any, of_members: Tensor | None = None
     ) -> None:
         super().__init__(model, plan)
-        self.bound, self.noise, self.of_members = bound, noise, of_members
+        self.bound, self.of_members = bound, of_members
         #: Whether log p - log q is replaced by minus a KL divergence where that is known.
         self.analytic = isinstance(bound, TraceMeanField_ELBO)
         #: Whether draws of the guide are prepared for the doubly reparametrised gradient.
-        self.dreg = is_dreg(bound) and torch.is_grad_enabled()
+        self.dreg = getattr(bound, "gradient", "") == "dreg" and torch.is_grad_enabled()
         #: log p - log q of latent sites, and log p of observed ones.
         self.terms: dict[str, Tensor] = {}
         #: log-probabilities of the values of finite sites, along leading dimensions.
@@ -83,7 +127,7 @@ class Scored(Reader):
 
     def guide(self, name: str, q: Any, own: bool) -> Tensor:
         """A draw of the guide, and the distribution that its density comes from."""
-        value = self._draw(name, q := of(q))
+        value = self.draw(name, q := of(q))
         if not own:
             if self.dreg:
                 value = value.view_as(value)
@@ -96,7 +140,7 @@ class Scored(Reader):
         """The guide's draw; without one all values of a finite site, or a draw of its own."""
         if (value := self.values.get(name)) is None:
             fn = self.distribution(name, p)
-            return self._every(fn) if fn.has_enumerate_support else self._draw(name, fn)
+            return self._every(fn) if fn.has_enumerate_support else self.draw(name, fn)
         if name in self.q:
             self.terms[name] = self._log_ratio(self.q[name], self.distribution(name, p), value)
         return value
@@ -110,16 +154,20 @@ class Scored(Reader):
         """p(y | the sites), and the outcome."""
         self.p_y, self.y = of(p), obs
 
-    def _draw(self, name: str, q: Any) -> Tensor:
+    def draw(self, name: str, q: Any) -> Tensor:
+        """Differentiable draws [N, B, *event] of a site."""
         if not q.has_rsample:
             raise ValueError(
                 f"site '{name}' has no reparametrised sampler ({type(q).__name__}): the bound "
                 "cannot be differentiated through it"
             )
         shape: tuple[int, ...] = self.shape
+        if isinstance(q, Independent) and q.batch_shape == shape[1:]:
+            return q.rsample(shape[:1])
         if len(q.batch_shape) > 1:  # it depends on other draws
             shape = broadcast_shapes(q.batch_shape, shape)
-        return self.noise.draw(q, shape)
+        drawn: Tensor = q.expand(shape).rsample()
+        return drawn
 
     def _every(self, p: Any) -> Tensor:
         """The values [D, 1, .., 1, *event] of a site with a finite support."""
@@ -151,11 +199,11 @@ class Scored(Reader):
 
         :param rows: of the whole data set, among which that share is divided.
         """
-        bound, p_y, y = self.bound, self.p_y, self.y
+        p_y, y = self.p_y, self.y
         cancel = not self.terms and self.finite is None
-        if isinstance(bound, bounds.PaperLoss):
+        if isinstance(self.bound, PaperLoss):
             losses = self._paper_losses()
-        elif cancel and isinstance(p_y, OrderEvent) and getattr(bound, "alpha", None) == 0.0:
+        elif cancel and isinstance(p_y, OrderEvent) and getattr(self.bound, "alpha", None) == 0.0:
             losses = -p_y.expand(self.shape).log_mean_prob(y)
         else:
             log_y, averages = p_y.log_prob(y), self.plan.averages
@@ -178,8 +226,7 @@ class Scored(Reader):
             share = log_p.exp() if self.of_members is None else log_p.exp() * self.of_members
             log_y = (share * log_y).sum(0) if averages else torch.logsumexp(log_p + log_y, 0)
         log_w: Tensor = (total + log_y).expand(self.shape)
-        weighs = ImportanceWeightedELBO | RenyiELBO | bounds.EnumeratedWeightedELBO
-        if not isinstance(self.bound, weighs):
+        if not hasattr(self.bound, "alpha"):  # of weights
             return log_w.mean(0)
         for value in self.weighed:
             if value.requires_grad:
@@ -188,77 +235,35 @@ class Scored(Reader):
         return importance_weighted(log_w, self.bound.alpha)
 
     def _paper_losses(self) -> Tensor:
-        """The paper's loss for IGCM, whose parts are not those of one bound."""
-        q_k, igcm = self.q["k"], cast(Any, self.model)
-        p_y = bounds.over_kernel(self.p_y, self.values["k"], q_k)
+        """The paper's loss of every row, whose parts are not those of one bound."""
+        k, q_k, p_k, p_y = self.values["k"], self.q["k"], self.model.k_dist(self.x), self.p_y
+        if isinstance(p_y, OrderEvent) and p_y.revenue is k and integrates_over(p_y.cost, q_k):
+            p_y = OrderEvent(p_y.cost, q_k)  # E_k in closed form
         log_y = p_y.log_prob(self.y) + self.terms.get("z", 0.0)
-        return self.bound.combined(log_y, self.terms["r"], q_k, igcm.k_dist(self.x))
+        if isinstance(q_k, MultivariateNormal):
+            loc, scale = p_k.base_dist.loc, p_k.base_dist.scale
+            p_k = MultivariateNormal(loc, scale_tril=scale.diag_embed())
+        losses = kl_divergence(q_k, p_k)
+        losses = losses.mean(0) if losses.dim() > 1 else losses  # of a q(k) that reads z
+        for log_p in (log_y, self.terms["r"]):
+            losses = losses - importance_weighted(torch.atleast_2d(log_p))
+        return losses
 
 
-class Noise:
-    """Independent draws from torch's generator."""
+class PaperLoss:
+    """Objective "paper" of `IGCM` (section 3.4), from draws z_n ~ q(z|x) and k_m ~ q(k|x, r).
 
-    def new_batch(self, rows: int) -> None:
-        """Prepare for the rows of a batch."""
+        L = - log 1/N sum_n E_k[Pr(y | z_n, k)] p(z_n) / q(z_n|x)
+            - log 1/M sum_m p(r | k_m, x)
+            + KL[q(k|x, r) || p(k)]
 
-    def draw(self, q: Any, shape: tuple[int, ...]) -> Tensor:
-        """Reparametrised draws [N, B, ...] of a distribution of batch shape [B] or ()."""
-        if isinstance(q, Independent) and q.batch_shape == shape[1:]:
-            return q.rsample(shape[:1])
-        return q.expand(shape).rsample()
+    Not a bound on log p(y, r | x): it takes the logarithm of two averages where the evidence has
+    that of one, and adds a divergence that belongs to a bound without the second logarithm. E_k is
+    in closed form where there is one (`integrates_over`), otherwise each z_n has a draw of k of its
+    own. N = M = num_particles.
 
-
-class QuasiRandomNoise(Noise):
-    """Randomised quasi-Monte Carlo: N points of a Sobol sequence, shifted anew for a row and step.
-
-    The shifts come from a fixed pool, so that no quantile function runs in a step. The draws of a
-    row are standard normal and marginally uniform over the shifts, so that the mean of a gradient
-    over them is unbiased (up to the size of the pool), and its variance is that of more random
-    draws. A site that no fixed noise can generate, such as a mixture, is drawn at random.
-
-    Source: scrambling and shifts, Owen (1997) and Cranley & Patterson (1976).
-
-    :param particles: N.
-    :param dim: coordinates of all latent sites together.
-    :param seed: of the sequence and of the shifts.
-    :param like: a tensor of the device and dtype of the draws.
+    :param num_particles: number of draws of z and of k.
     """
 
-    SHIFTS = 4096
-
-    def __init__(self, particles: int, dim: int, seed: int, like: Tensor) -> None:
-        engine = torch.quasirandom.SobolEngine(dim, scramble=True, seed=seed)
-        points = engine.draw(particles, dtype=torch.float64)
-        shifts = torch.rand(
-            self.SHIFTS, 1, dim, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
-        )
-        uniform = ((points + shifts) % 1.0).clamp(2.0**-54, 1.0 - 2.0**-53)
-        self.pool = torch.special.ndtri(uniform).to(like)  # [shifts, N, dim]
-
-    def new_batch(self, rows: int) -> None:
-        """Choose a shift for every row."""
-        chosen = torch.randint(len(self.pool), (rows,), device=self.pool.device)
-        self.base, self.used = self.pool[chosen].transpose(0, 1), 0  # [N, B, dim]
-
-    def draw(self, q: Any, shape: tuple[int, ...]) -> Tensor:
-        """Draw from the next coordinates of the points."""
-        first, end = self.used, self.used + q.event_shape.numel()
-        draws = _driven(q, self.base[..., first:end])
-        if draws is None:
-            return super().draw(q, shape)
-        self.used = end
-        return draws
-
-
-def _driven(q: Any, base: Tensor) -> Tensor | None:
-    """Differentiable draws of a distribution driven by base samples; None where nothing does it."""
-    coordinate = coordinates(q)
-    if hasattr(q, "rsample_from") or isinstance(coordinate, Normal | MultivariateNormal):
-        return driven_draws(q, base, seed=0)
-    if coordinate.event_shape:
-        return None
-    try:  # in float64, in which no probability is rounded to 0 or 1
-        base = base if q.event_shape else base[..., 0]
-        return column_draws(coordinate, base.double()).to(base.dtype)
-    except NotImplementedError:
-        return None
+    def __init__(self, num_particles: int) -> None:
+        self.num_particles = num_particles

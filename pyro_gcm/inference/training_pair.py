@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
+import pyro
+import pyro.poutine as poutine
 import torch
 from pyro.infer import ELBO, RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceMeanField_ELBO
+from torch import Tensor
 
 from pyro_gcm._utils.torch_state import Randomness, evaluating
 from pyro_gcm._utils.validation import one_of, positive_int
-from pyro_gcm.inference.bounds import EnumeratedWeightedELBO, PaperLoss
-from pyro_gcm.inference.elbo import ImportanceWeightedELBO, is_dreg
-from pyro_gcm.inference.reading import Plan, Program, Reader, of
-from pyro_gcm.inference.views import collapse, conditional, given_covariates
+from pyro_gcm.inference.elbo import ImportanceWeightedELBO
+from pyro_gcm.inference.reading import Plan, Program, of
+from pyro_gcm.inference.scored import PaperLoss
+from pyro_gcm.inference.views import (
+    ScaleSites,
+    collapse,
+    conditional,
+    given_covariates,
+    unannounced,
+)
 from pyro_gcm.prediction.predicted import Dry
 
 ELBOS: dict[str, Callable[..., ELBO]] = {
@@ -34,9 +44,7 @@ class TrainingPair(NamedTuple):
     :param shared: those of them that it draws from the program's own distribution, so that their
         densities cancel.
     :param enumerated: sites with a finite support that the program sums out.
-    :param averaged: those of them that the guide enumerates too, so that each of their values is
-        trained on a likelihood of its own.
-    :param loss: the only loss of the objective, or None where any ELBO will do.
+    :param loss: what makes the only loss of the objective, or None where any ELBO will do.
     :param plan: how a reader of the story treats its sites.
     """
 
@@ -45,11 +53,10 @@ class TrainingPair(NamedTuple):
     sampled: tuple[str, ...] = ("z",)
     shared: tuple[str, ...] = ()
     enumerated: tuple[str, ...] = ()
-    averaged: tuple[str, ...] = ()
-    loss: ELBO | None = None
+    loss: type[PaperLoss] | None = None
     plan: Plan = Plan()
 
-    def bound(self, elbo: str | ELBO | None, num_particles: int, default: str = "iwae") -> ELBO:
+    def bound(self, elbo: str | ELBO | None, num_particles: int, default: str = "iwae") -> Any:
         """The bound that `elbo` names or is, checked against the sites of this pair.
 
         :param default: name that is used without `elbo`, unless a site is enumerated.
@@ -59,33 +66,31 @@ class TrainingPair(NamedTuple):
         if self.loss is not None:
             if elbo is not None:
                 raise ValueError("elbo must be left out: objective='paper' is a loss of its own")
-            self.loss.num_particles = particles
-            return self.loss
+            return self.loss(particles)
         # A z that is drawn has weights, beside which other finite sites are summed out.
         weighs = bool(self.enumerated and self.sampled) and "z" not in self.enumerated
-        own = default if not self.enumerated or (weighs and default == "iwae") else "enum"
-        name = own if elbo is None else elbo
-        if isinstance(name, ELBO):
-            bound = name
-        else:
-            one_of("elbo", name, list(ELBOS))
-            if name == "renyi" and particles < 2:
+        if elbo is None:
+            elbo = default if not self.enumerated or (weighs and default == "iwae") else "enum"
+        bound: Any = elbo
+        if not isinstance(elbo, ELBO):
+            one_of("elbo", elbo, list(ELBOS))
+            if elbo == "renyi" and particles < 2:
                 raise ValueError("num_particles must be at least 2 for elbo='renyi'")
             # There is one plate of rows: Pyro need not run the program once more to find that out.
-            make = EnumeratedWeightedELBO if weighs and name == "iwae" else ELBOS[name]
             count = particles if self.sampled else 1
-            bound = make(num_particles=count, max_plate_nesting=1, vectorize_particles=True)
-        if self.enumerated and not isinstance(bound, TraceEnum_ELBO):
+            bound = ELBOS[elbo](num_particles=count, max_plate_nesting=1, vectorize_particles=True)
+        sums_out = isinstance(bound, TraceEnum_ELBO) or (weighs and elbo == "iwae")
+        if self.enumerated and not sums_out:
             raise ValueError(
                 f"elbo={elbo!r} cannot differentiate through draws of a categorical z: use 'enum', "
                 "which sums over it exactly"
             )
-        if name == "enum" and not self.enumerated:
+        if elbo == "enum" and not self.enumerated:
             raise ValueError(
                 "elbo='enum' sums over a finite z, and this prior has none: use "
                 "prior='categorical', or elbo='elbo'"
             )
-        if is_dreg(bound) and self.shared:
+        if getattr(bound, "gradient", "") == "dreg" and self.shared:
             raise ValueError(
                 f"elbo='dreg' needs a guide of its own for {', '.join(self.shared)}: where the "
                 "guide is the program's own distribution it only adds noise to the gradient; use "
@@ -98,9 +103,9 @@ def training_pair(model: Any, objective: str) -> TrainingPair:
     """The program and the guide of an objective, and what is known of their sites."""
     model.shared_sites()  # whose guide has parameters
     plan, story = model.plan(objective), model.model
-    latents, guided = model.latents(plan), _guide_sites(model, plan)
-    finite = tuple(name for name, site in latents.items() if site.values)
-    sampled = tuple(name for name, site in latents.items() if not site.values)
+    read = _read_dry(model, plan)
+    finite = tuple(name for name, site in read.latents.items() if site.values)
+    sampled = tuple(name for name, site in read.latents.items() if not site.values)
     if plan.averages and (others := [name for name in finite if name != "z"]):
         raise ValueError(
             f"objective={objective!r} trains every value of z on its own, and site '{others[0]}' "
@@ -110,50 +115,103 @@ def training_pair(model: Any, objective: str) -> TrainingPair:
         program = conditional(story, kernel="k" if "k" in plan.left else None)
     else:
         program = given_covariates(story) if "x" in plan.given else collapse(story)
-    return TrainingPair(
-        program,
-        partial(model.guide_of, plan),
-        sampled,
-        shared=tuple(name for name in sampled if guided.get(name, True)),
-        enumerated=finite,
-        averaged=finite if plan.averages else (),
-        loss=PaperLoss() if objective == "paper" else None,
-        plan=plan,
-    )
+    shared = tuple(name for name in sampled if read.own.get(name, True) is not None)
+    loss = PaperLoss if objective == "paper" else None
+    guide = partial(model.guide_of, plan)
+    return TrainingPair(program, guide, sampled, shared, finite, loss, plan)
 
 
-def _guide_sites(model: Any, plan: Plan) -> dict[str, bool]:
-    """The latent sites of the guide's story, and whether each has the story's distribution.
+class _DryPair(Dry):
+    """Reads the guide's story and then the story, which must agree where the guide says so."""
 
-    :raises ValueError: for a site that declares it, but has another one.
-    """
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        #: The distribution of each site of the guide where it is the story's own, else None.
+        self.own: dict[str, Any] = {}
+
+    def guide(self, name: str, q: Any, own: bool) -> Any:
+        """Note the site, and draw it."""
+        q = of(q)
+        self.own[name] = q if own else None
+        return q.sample()
+
+    def latent(self, name: str, p: Any) -> Any:
+        """Compare the densities of a draw."""
+        value, q = super().latent(name, p), self.own.get(name)
+        if q is not None and not torch.equal(q.log_prob(value), self.told[name].log_prob(value)):
+            raise ValueError(
+                f"site '{name}' has another distribution in the story than in guide_story, "
+                "which draws it with own=True: override guide_story, or leave it out there"
+            )
+        return value
+
+
+def _read_dry(model: Any, plan: Plan) -> _DryPair:
+    """The pair, read once for three rows."""
     like: Any = {"device": model.device, "dtype": model.dtype}
     with torch.no_grad(), Randomness(0, model.device).in_use(), evaluating(model):
         x, r = torch.randn(3, model.x_dim, **like), torch.rand(3, model.r_dim, **like)
         x = model.x_standardizer.inverse(x).to(x)
         width = model.response.outcome_width
+        read = _DryPair(model, plan, x, r)
         y = torch.ones((3,) if width == 1 else (3, width), **like)
-        guided = _Guided(model, plan, x, r)
-        model.guide_story(guided.guided, x, r, y)
-        told = Dry(model, plan, x, r)
-        told.shared = model.shared(told.share)
-        model.story(told, x, r, None)
-        for name, q in guided.values.items():
-            value = None if q is None else q.sample()
-            if value is not None and not torch.equal(
-                q.log_prob(value), told.told[name].log_prob(value)
-            ):
-                raise ValueError(
-                    f"site '{name}' has another distribution in the story than in guide_story, "
-                    "which draws it with own=True: override guide_story, or leave it out there"
-                )
-    return {name: q is not None for name, q in guided.values.items()}
+        model.guide_story(read.guided, x, r, y)
+        read.shared = model.shared(read.share)
+        model.story(read, x, r, None)
+    return read
 
 
-class _Guided(Reader):
-    """Draws the sites of a guide's story; notes the distribution where it is the story's own."""
+class PyroLoss:
+    """The loss that an ELBO object of Pyro computes of the program and the guide of a pair.
 
-    def guide(self, name: str, q: Any, own: bool) -> Any:
-        q = of(q)
-        self.values[name] = q if own else None
-        return q.sample()
+    :param rows: of the whole data set.
+    :param weighted: whether the last column of a batch is a factor on the loss of each row.
+    :raises ValueError: for an ELBO whose rows cannot have weights.
+    """
+
+    #: Bounds that are linear in the log-densities of a row, which `poutine.scale` multiplies.
+    LINEAR = (Trace_ELBO, TraceMeanField_ELBO)
+
+    def __init__(
+        self, model: Any, pair: TrainingPair, bound: Any, rows: int, weighted: bool
+    ) -> None:
+        if weighted and type(bound) not in self.LINEAR and not hasattr(bound, "row_losses"):
+            raise ValueError(
+                f"elbo={type(bound).__name__} cannot be used with sample_weight, since the share "
+                "of a row in its loss is not known: use one of the names of elbo, or give it a "
+                "method row_losses(program, guide, *data) that returns the losses of the rows, [B]"
+            )
+        self.model, self.sides, self.bound = model, pair[:2], bound
+        self.rows, self.weighted, self.is_checked = rows, weighted, False
+        #: What the programs announce to Pyro's store.
+        self.announced: Any = {"params": {}, "constraints": {}}
+
+    def __call__(self, batch: list[Tensor]) -> Tensor:
+        """The loss, summed over the rows; Pyro validates the first one."""
+        # RenyiELBO looks for parameters in the trace, and has no loss to differentiate.
+        known = self.weighted or hasattr(self.bound, "differentiable_loss")
+        return self._evaluated(batch, "differentiable_loss" if known else "loss_and_grads")
+
+    def score(self, batch: list[Tensor]) -> Tensor:
+        """The loss of held-out rows."""
+        self.is_checked = True
+        return self._evaluated(batch, "differentiable_loss" if self.weighted else "loss")
+
+    def _evaluated(self, batch: list[Tensor], method: str) -> Tensor:
+        """What a method of the bound returns; nothing of it is left in Pyro afterwards."""
+        sides: Any = self.sides
+        bound, weights = self.bound, None
+        if self.weighted:
+            *batch, weights = batch
+            if type(bound) in self.LINEAR:
+                sides = tuple(poutine.scale(side, scale=weights) for side in sides)
+        with (
+            ScaleSites(len(batch[0]) / self.rows, self.model.shared_sites()),
+            pyro.validation_enabled(not self.is_checked),
+            pyro.get_param_store().scope(self.announced),
+            nullcontext() if method == "loss_and_grads" else unannounced(),
+        ):
+            self.is_checked = True
+            if weights is not None and type(bound) not in self.LINEAR:
+                return (weights * bound.row_losses(*sides, *batch)).sum()
+            return torch.as_tensor(getattr(bound, method)(*sides, *batch))

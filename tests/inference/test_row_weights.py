@@ -9,16 +9,15 @@ import pytest
 import torch
 from pyro.infer import Trace_ELBO
 from torch import Tensor
-from training_cases import CASES, QUICK, Rows, case_of, loss_and_gradient
+from training_cases import CASES, QUICK, DrivenStory, Rows, case_of, loss_and_gradient
 from training_runs import same, weights
 
 from pyro_gcm import GCM, fit, fit_members
-from pyro_gcm.inference.scored import Noise, Scored
 from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.prediction.base_samples import driven_draws
 
 
-class OfRows(Noise):
+class OfRows:
     """The same draws for a row wherever it stands."""
 
     def __init__(self, base: Tensor, rows: Tensor) -> None:
@@ -42,7 +41,7 @@ def test_weights_are_repetitions(case: str) -> None:
 
     def loss(rows: Tensor, row_weights: Tensor | None) -> Tensor:
         columns, noise = [column[rows] for column in data], OfRows(base, rows)
-        losses = Scored(model, pair.plan, bound, noise).read(*columns).row_losses(1)
+        losses = DrivenStory(noise, model, pair.plan, bound).read(*columns).row_losses(1)
         return losses.sum() if row_weights is None else (row_weights * losses).sum()
 
     value, gradient = loss_and_gradient(model, loss(once, count.double()))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
 import zoo
-from pyro.infer import RenyiELBO
+from pyro.infer import RenyiELBO, TraceEnum_ELBO
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
+from torch.distributions import Independent
 
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.inference import ImportanceWeightedELBO
-from pyro_gcm.inference.scored import Noise
+from pyro_gcm.inference.scored import Scored
 from pyro_gcm.models import MemberGCM
 
 
@@ -80,7 +82,7 @@ def loss_and_gradient(model: Any, loss: Tensor) -> tuple[Tensor, Tensor]:
     return loss.detach(), torch.cat([g.flatten() for g in found if g is not None])
 
 
-class OfSites(Noise):
+class OfSites:
     """The same draws in both readings, whatever else they draw: of a seed for each site in turn."""
 
     def __init__(self) -> None:
@@ -90,13 +92,42 @@ class OfSites(Noise):
         self.drawn += 1
         with torch.random.fork_rng():
             torch.manual_seed(self.drawn)
-            return super().draw(q, shape)
+            if isinstance(q, Independent) and q.batch_shape == shape[1:]:
+                return q.rsample(shape[:1])
+            return q.expand(shape).rsample()
+
+
+class DrivenStory(Scored):
+    """Draws the sites of a story from a noise."""
+
+    def __init__(self, noise: Any, *args: Any) -> None:
+        super().__init__(*args)
+        self.noise = noise
+
+    def draw(self, name: str, q: Any) -> Tensor:
+        own = q.batch_shape if len(q.batch_shape) > 1 else ()  # it depends on other draws
+        return self.noise.draw(q, tuple(torch.broadcast_shapes(own, self.shape)))
+
+
+class EnumeratedWeightedELBO(TraceEnum_ELBO):
+    """Importance weights of the guide's sites, sum_m p(y, m, z_n) / q(z_n) over finite sites m."""
+
+    def differentiable_loss(self, model: Any, guide: Any, *args: Any) -> Tensor:
+        ((trace, of_guide),) = self._get_traces(model, guide, args, {})
+        log_p, log_q = (
+            sum(node["log_prob"] for node in one.nodes.values() if node["type"] == "sample")
+            for one in (trace, of_guide)
+        )
+        values = tuple(range(-log_p.dim(), -int(self.max_plate_nesting)))
+        log_w = torch.logsumexp(log_p - log_q, values)
+        log_w = log_w.reshape(-1, log_w.shape[-1])
+        return (math.log(len(log_w)) - torch.logsumexp(log_w, 0)).sum()
 
 
 class DrivenSites(Messenger):
     """Draws the sites of a guide from a noise, inside Pyro."""
 
-    def __init__(self, noise: Noise, bound: Any) -> None:
+    def __init__(self, noise: Any, bound: Any) -> None:
         super().__init__()
         self.noise, self.particles = noise, bound.num_particles
         self.plates = bound.max_plate_nesting - (self.particles > 1)

@@ -145,7 +145,7 @@ def fit_members(
     model = build_members(
         chosen, x_dim, r_dim, response=response, ordered=ordered, seed=seed_of(seed)
     )
-    options: dict[str, Any] = chosen.training(model)._asdict()
+    options: dict[str, Any] = {**vars(chosen.training(model))}
     options |= {"sample_weight": sample_weight, "seed": seed, "device": device}
     options["progress"] = progress
     crossed = None

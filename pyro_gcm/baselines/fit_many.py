@@ -21,7 +21,6 @@ from pyro_gcm.baselines.baseline import Baseline
 from pyro_gcm.baselines.fit import checked_rows, scalars
 from pyro_gcm.training import Diverged, FitResult, TrainingOptions
 from pyro_gcm.training.batches import GATHERED
-from pyro_gcm.training.finite import not_finite
 
 #: Options of `fit` that belong to one run alone.
 _OF_ONE = ("seed", "validation", "patience", "checkpoint")
@@ -213,7 +212,9 @@ class _Copies:
                 bad = ~found.isfinite().all(0)  # [steps, S]
                 for copy in bad.any(0).nonzero().flatten().tolist():
                     first = int(bad[:, copy].int().argmax())
-                    what = not_finite(*found[:, first, copy].tolist())
+                    loss, norm = found[:, first, copy].tolist()
+                    of_loss = f"the loss is {loss}"
+                    what = f"the norm of the gradient is {norm}" if math.isfinite(loss) else of_loss
                     place = f"batch {number - len(taken) + first + 1} of {self.steps}"
                     self._end(copy, before, f"{what} in {place} in epoch {epoch}")
                 taken.clear()

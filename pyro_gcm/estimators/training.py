@@ -163,7 +163,7 @@ def gcm_plan(
     most = MOST * settings.epochs if left_out and options.epochs is None else settings.epochs
 
     def of_members(model: MemberGCM) -> dict[str, Any]:
-        return settings.training(model)._asdict() | {"epochs": most}
+        return vars(settings.training(model)) | {"epochs": most}
 
     prior = PRIOR if count in FEW_ROWS else 0.0
     return TrainingPlan(build, of_members, settings.epochs, prior, left_out)
@@ -194,7 +194,7 @@ def _plain(
         return make(x_dim, r_dim, response=deepcopy(response), seed=seed, **parts)
 
     def of_training(model: OrderEventModel) -> dict[str, Any]:
-        return {**model.training_defaults(count)._asdict(), **training}
+        return {**vars(model.training_defaults(count)), **training}
 
     again = getattr(options, "n_iter_", None) if searches else None  # as many as were found
     return TrainingPlan(build, of_training, again, searches=searches)

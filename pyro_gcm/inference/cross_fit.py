@@ -23,7 +23,7 @@ from pyro_gcm.inference.epoch_search import MOST, SCHEDULE
 from pyro_gcm.inference.fit import fit
 from pyro_gcm.inference.training_data import checked_weights, counted
 from pyro_gcm.training import FitResult
-from pyro_gcm.training.updates import Adam, down
+from pyro_gcm.training.options import Adam, down
 
 #: Epochs on all rows that follow, in those up to the best one.
 LAST = 0.15

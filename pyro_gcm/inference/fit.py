@@ -146,7 +146,7 @@ def fit(
     }
 
     def options_for(count: int) -> TrainingOptions:
-        own = model.training_defaults(count)._asdict()
+        own = {**vars(model.training_defaults(count))}
         own |= {k: v for k, v in asked.items() if v is not None or k in ("schedule", "clip_norm")}
         own |= {"validation": rows.share, "patience": patience, "seed": seed, "device": device}
         return TrainingOptions(**own, progress=progress, checkpoint=checkpoint, callback=callback)

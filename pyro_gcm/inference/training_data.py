@@ -19,7 +19,7 @@ from pyro_gcm._utils.validation import (
 )
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.streams import ShuffledRows, Source, Survey, survey
-from pyro_gcm.streams.blocks import Block
+from pyro_gcm.streams.sources import Block
 from pyro_gcm.training import RowsInMemory, TrainingOptions, selected
 from pyro_gcm.training.batches import Batches
 
@@ -236,7 +236,7 @@ class StreamedData(TrainingData):
         row_bytes = sum(c[:1].nbytes for c in self.found.sample.values())
         training = ShuffledRows(
             self.source,
-            self.found.rows,
+            self.found,
             seed=options.seed,
             batch_size=options.batch_size,
             window=max(1, self.source.memory // 2 // row_bytes),

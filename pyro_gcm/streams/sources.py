@@ -12,13 +12,20 @@ from torch.utils.data import DataLoader, RandomSampler, WeightedRandomSampler
 
 from pyro_gcm._utils.files import undamaged
 from pyro_gcm._utils.validation import as_tensor, place, positive_int, same_rows, shown
-from pyro_gcm.streams.blocks import Block
 
+#: Rows "x" [b, x_dim], "r" [b, r_dim] and "y" [b], each in float32 or float64, and maybe their
+#: numbers, "row" [b].
+Block = dict[str, torch.Tensor]
 #: Most rows of a block that is read from files.
 BLOCK_ROWS = 1 << 14
 _CPU = torch.device("cpu")
 _SHUFFLE = RandomSampler, WeightedRandomSampler
 _NO_BATCHES = str, bytes, PathLike, Mapping, torch.Tensor, np.ndarray
+
+
+def between(block: Block, first: int, last: int) -> Block:
+    """The rows first..last - 1 of a block, not copies."""
+    return {name: column[first:last] for name, column in block.items()}
 
 
 class ParquetRows:

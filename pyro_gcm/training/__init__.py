@@ -1,11 +1,9 @@
 """Mini-batch training in plain torch, shared by the models and the baselines."""
 
 from pyro_gcm.training.batches import RowsInMemory, selected
-from pyro_gcm.training.finite import Diverged
 from pyro_gcm.training.loop import Training
-from pyro_gcm.training.options import TrainingDefaults, TrainingOptions
-from pyro_gcm.training.result import FitResult
-from pyro_gcm.training.updates import Adam, AdamW
+from pyro_gcm.training.options import Adam, AdamW, TrainingDefaults, TrainingOptions
+from pyro_gcm.training.result import Diverged, FitResult
 
 __all__ = [
     "Adam",

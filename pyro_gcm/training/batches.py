@@ -1,38 +1,23 @@
-"""The rows of a training, in mini-batches."""
+"""The rows of a training, in mini-batches, and the processes that share each of them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 import torch
-from torch import Tensor
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+
+from pyro_gcm.streams.passes import ShuffledRows, seed_for
 
 #: Bytes that are gathered at once: many small batches, which are then views, or one large one.
 GATHERED = 1 << 22
 
 Columns = list[Tensor]
-
-
-class Batches(Protocol):
-    """Rows that a training visits once an epoch."""
-
-    rows: int
-    steps: int  # batches of an epoch
-
-    def epoch(self, number: int) -> Iterator[Columns]:
-        """The batches of epoch `number`, counted from 0."""
-
-    def origin(self, batch: int) -> list[int]:
-        """The rows of the batch that an epoch gave last, number `batch`, as the user counts."""
-
-    def state(self) -> Any:
-        """The state between two epochs."""
-
-    def load(self, state: Any) -> None:
-        """Start from a state again."""
 
 
 class RowsInMemory:
@@ -80,16 +65,82 @@ class RowsInMemory:
         """The rows of a batch."""
         return self._visited[batch * self.size : (batch + 1) * self.size].tolist()
 
-    def state(self) -> Tensor | None:
-        """The state between two epochs."""
-        return None if self.order is None else self.order.get_state()
 
-    def load(self, state: Tensor) -> None:
-        """Go on from a saved state."""
-        if self.order is not None:
-            self.order.set_state(state.cpu())
+#: Rows that a training visits once an epoch.
+Batches = RowsInMemory | ShuffledRows
 
 
 def selected(columns: Columns, index: Tensor) -> Columns:
     """The rows `index`, in any order: the columns themselves, not copies, if these are all rows."""
     return [column if len(index) == len(column) else column[index] for column in columns]
+
+
+class Workers:
+    """The processes that a script started by `torchrun` has joined to a group, or one alone.
+
+    As with torch's `DistributedDataParallel`, all of them have the same rows and weights, compute
+    their parts of a batch with draws of their own, and make the same step from the mean gradient.
+    """
+
+    def __init__(self) -> None:
+        self.rank, self.size = 0, 1
+        if dist.is_available() and dist.is_initialized():
+            self.rank, self.size = dist.get_rank(), dist.get_world_size()
+
+    def seed(self, seed: int, epoch: int = 0) -> int:
+        """Of what this process draws from an epoch on; that of the training in the first one."""
+        return seed_for(seed, f"process {self.rank}, epoch {epoch}") if self.rank else seed
+
+    def start(self, model: nn.Module, given: dict[str, Any], smallest: int) -> None:
+        """Give all processes the weights of the first one.
+
+        :param given: what has to be the same everywhere.
+        :param smallest: rows of a batch.
+        :raises ValueError: where it is not, or where a batch cannot be divided.
+        """
+        if self.size == 1:
+            return
+        if smallest < self.size:
+            raise ValueError(f"batch_size must be at least {self.size}, the number of processes")
+        if any(isinstance(m, _NormBase) and m.track_running_stats for m in model.modules()):
+            raise ValueError("batch norm would see one process's part of a batch: use layer norm")
+        everyone: list[Any] = [None] * self.size
+        dist.all_gather_object(everyone, given)
+        if other := [
+            name for name in given if any(each.get(name) != given[name] for each in everyone)
+        ]:
+            raise ValueError(f"every process must be given the same {', '.join(other)}")
+        for value in model.state_dict().values():
+            if isinstance(value, Tensor):
+                dist.broadcast(value, 0)
+
+    def from_first(self, value: Any) -> Any:
+        """The value that the first process has."""
+        said = [value]
+        if self.size > 1:
+            dist.broadcast_object_list(said, 0)
+        return said[0]
+
+    def part(self, batch: list[Tensor]) -> list[Tensor]:
+        """The rows of a batch that this process computes; none where others have all of them."""
+        if self.size == 1:
+            return batch
+        return [column.tensor_split(self.size)[self.rank] for column in batch]
+
+    def add(self, *values: Tensor) -> None:
+        """Replace tensors of one dtype and device by their sums over the processes."""
+        if self.size > 1:
+            whole = torch.cat([value.detach().reshape(-1) for value in values])
+            dist.all_reduce(whole)
+            for value, part in zip(values, whole.split([v.numel() for v in values]), strict=True):
+                value.copy_(part.view_as(value))
+
+    def add_gradients(self, weights: list[nn.Parameter], loss: Tensor, share: float) -> None:
+        """Loss and gradient of a batch, of which this process has computed a share of the rows."""
+        if self.size > 1:
+            for weight in weights:
+                if weight.grad is None:  # another process may have one
+                    weight.grad = torch.zeros_like(weight)
+            gradients = [weight.grad for weight in weights if weight.grad is not None]
+            torch._foreach_mul_(gradients, share)
+            self.add(*gradients, loss)

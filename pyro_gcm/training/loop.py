@@ -5,21 +5,20 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._utils.torch_state import HasTensors, Randomness, evaluating
-from pyro_gcm.training.batches import Batches
-from pyro_gcm.training.checkpoint import Checkpoint
-from pyro_gcm.training.finite import Diverged, clip_gradients, not_finite
-from pyro_gcm.training.options import TrainingOptions
-from pyro_gcm.training.result import FitResult
-from pyro_gcm.training.updates import AveragedWeights
-from pyro_gcm.training.workers import Workers
+from pyro_gcm._utils.files import sealed, undamaged, unsealed, write_file
+from pyro_gcm._utils.torch_state import Randomness, evaluating
+from pyro_gcm.training.batches import Batches, Workers
+from pyro_gcm.training.options import AveragedWeights, TrainingOptions
+from pyro_gcm.training.result import Diverged, FitResult
 
 #: Function of a batch.
 OfBatch = Callable[[list[Tensor]], Tensor]
@@ -41,7 +40,7 @@ class Training:
 
     def __init__(
         self,
-        model: HasTensors,
+        model: nn.Module,
         parameters: Mapping[str, nn.Parameter],
         loss: OfBatch,
         score: OfBatch,
@@ -65,14 +64,21 @@ class Training:
         sizes = {"model": type(model).__name__, "rows": rows.rows, "held out": held_out.rows}
         sizes["parameters"] = sum(weight.numel() for weight in self.weights)
         self.given = {**sizes, **given, **options.given}
-        self.saved = Checkpoint(options.checkpoint if not self.workers.rank else None, self.given)
-        self.saved_state = self.workers.from_first(self.saved.read())
-        self.step = 0
+        self.path: Path | None = None
+        if options.checkpoint is not None and not self.workers.rank:
+            self.path = Path(options.checkpoint)
+        found = read_checkpoint(self.path, self.given) if self.path is not None else None
+        self.saved_state = self.workers.from_first(found)
         self.history: list[dict[str, float]] = []
-        self.best_loss, self.best_epoch = math.inf, 0
-        self.best_weights: dict[str, Any] | None = None
+        self.step = 0
+        self.best: tuple[float, int, dict[str, Any]] = math.inf, 0, {}  # loss, epoch and weights
         #: What is validated and kept in the place of the weights of one step, if it is.
         self.average = AveragedWeights(self.weights, rows.steps) if options.keeps_averages else None
+
+    @property
+    def epoch(self) -> int:
+        """Epochs done."""
+        return len(self.history)
 
     def run(self) -> FitResult:
         """Train all epochs, or until patience is exceeded, and keep the weights of the best epoch.
@@ -86,64 +92,53 @@ class Training:
         # A large block that is freed: glibc then keeps what a step frees for the next one, in place
         # of handing it back to the system page by page, which took a tenth of the time.
         torch.empty(1 << 24, dtype=torch.uint8)
-        options, rows = self.options, self.rows
-        self.workers.start(self.model, self.given, min(options.batch_size, rows.rows))
+        options, workers, callback = self.options, self.workers, self.options.callback
+        workers.start(self.model, self.given, min(options.batch_size, self.rows.rows))
         if self.saved_state is not None:
             self._load(self.saved_state)
         else:
-            self.saved.save(self._state)  # which shows that it can be written
-            self._call_back()
-        hidden = not options.progress or self.workers.rank > 0
-        bar = tqdm(
-            total=options.epochs, initial=self.epoch, desc="fit", unit="epoch", disable=hidden
-        )
-        with bar:
-            while self.epoch < options.epochs and not self._has_stopped:
+            self._save()  # which shows that it can be written
+            if callback is not None:
+                callback(self.step)
+        hidden = not options.progress or workers.rank > 0
+        shown = {"total": options.epochs, "initial": self.epoch, "unit": "epoch", "disable": hidden}
+        has_stopped = self._has_stopped()
+        with tqdm(desc="fit", **shown) as bar:
+            while self.epoch < options.epochs and not has_stopped:
                 loss = self._run_epoch(bar)
                 bar.update()
                 bar.set_postfix(loss=f"{loss:.4f}")
-                self.saved.save(self._state)
+                self._save()
+                has_stopped = self._has_stopped()
         if self.held_out.rows:
-            if self.best_weights is None:
+            if not self.best[2]:
                 raise Diverged("the loss of the validation rows is inf in every epoch")
-            self.model.load_state_dict(self.best_weights)
+            self.model.load_state_dict(self.best[2])
         elif self.average is not None:
             self.average.keep()
-        self.saved.remove()
-        return FitResult(self.history, self.best_epoch or self.epoch, self._has_stopped)
+        if self.path is not None:
+            self.path.unlink()
+        return FitResult(self.history, self.best[1] or self.epoch, has_stopped)
 
-    @property
-    def epoch(self) -> int:
-        """Epochs done."""
-        return len(self.history)
-
-    @property
     def _has_stopped(self) -> bool:
         """Whether the best epoch is too long ago."""
         patience = self.options.patience
-        return patience is not None and self.epoch - self.best_epoch >= patience
-
-    def _call_back(self) -> None:
-        """Call the user's function between two steps; it may raise, and so interrupt the run."""
-        if self.options.callback is not None:
-            self.options.callback(self.step)
+        return patience is not None and self.epoch - self.best[1] >= patience
 
     def _run_epoch(self, bar: Any) -> float:
         start, rate = time.perf_counter(), self.optimizer.param_groups[0]["lr"]
-        n, before, kept = self.rows.rows, self.step, _copied(self.model)
+        options, rows = self.options, self.rows.rows
         total: Tensor | float = 0.0
-        try:
-            for batch in self.rows.epoch(self.epoch):
-                total = total + self._step(batch)
-                if self.step % 100 == 0 and not bar.disable:
-                    done = min(n, (self.step - before) * self.options.batch_size)
-                    bar.set_postfix(loss=f"{float(total) / done:.4f}", rows=f"{done:,}/{n:,}")
-                self._call_back()
-            self._check_finite(float(total), 0.0, "after")
-        except _NotFinite as found:
-            self.model.load_state_dict(kept)
-            raise Diverged(self._diverged(str(found), self.step - before)) from None
-        row = {"epoch": self.epoch + 1, "step": self.step, "loss": float(total) / n}
+        self.kept = copy.deepcopy(self.model.state_dict())
+        for batch in self.rows.epoch(self.epoch):
+            total = total + self._step(batch)
+            if self.step % 100 == 0 and not bar.disable:
+                done = min(rows, (self.step - self.epoch * self.rows.steps) * options.batch_size)
+                bar.set_postfix(loss=f"{float(total) / done:.4f}", rows=f"{done:,}/{rows:,}")
+            if options.callback is not None:
+                options.callback(self.step)  # which may raise, and so interrupt the run
+        self._check_finite(float(total), 0.0, "after")
+        row = {"epoch": self.epoch + 1, "step": self.step, "loss": float(total) / rows}
         row["learning_rate"] = rate
         if self.held_out.rows:
             row["validation_loss"] = self._validate(self.epoch + 1)
@@ -152,15 +147,26 @@ class Training:
 
     def _step(self, batch: list[Tensor]) -> Tensor:
         """Make one update; return the loss summed over the batch."""
-        own = self.workers.part(batch)
+        own, loss = self.workers.part(batch), self.weights[0].new_zeros(())
         with self.randomness.in_use():
             for weight in self.weights:
                 weight.grad = None
-            loss = self._backward(own) if len(own[0]) else self.weights[0].new_zeros(())
-            if self.step == 0:
-                self._check_gradients()
-            if self.workers.size > 1:
-                self._add_up(loss, len(own[0]) / len(batch[0]))
+            if rows := len(own[0]):
+                loss = self.loss(own)
+                if loss.requires_grad:
+                    (loss / rows).backward()
+                else:
+                    gradients = [w.grad for w in self.weights if w.grad is not None]
+                    torch._foreach_div_(gradients, rows)
+                loss = loss.detach()
+            if self.step == 0 and (
+                missing := [name for name, w in self.parameters.items() if w.grad is None]
+            ):
+                raise RuntimeError(
+                    f"no gradient reached {missing} in the first step, although the objective "
+                    "should train them. Set requires_grad=False for parameters that are not used."
+                )
+            self.workers.add_gradients(self.weights, loss, rows / len(batch[0]))
             norm = clip_gradients(self.weights, self.options.clip_norm)
             if loss.device.type == "cpu" and not (math.isfinite(loss) and math.isfinite(norm)):
                 self._check_finite(float(loss), float(norm), "before")
@@ -172,56 +178,33 @@ class Training:
                 self.average.update(self.step)
             return loss
 
-    def _backward(self, batch: list[Tensor]) -> Tensor:
-        """Compute the gradient of the mean loss of a batch; return the sum over its rows."""
-        loss, rows = self.loss(batch), len(batch[0])
-        if loss.requires_grad:
-            (loss / rows).backward()
-        else:
-            torch._foreach_div_([w.grad for w in self.weights if w.grad is not None], rows)
-        return loss.detach()
-
-    def _add_up(self, loss: Tensor, share: float) -> None:
-        """Loss and gradient of the batch from those of the processes, which have shares of it."""
-        for weight in self.weights:
-            if weight.grad is None:  # another process may have one
-                weight.grad = torch.zeros_like(weight)
-        gradients = [weight.grad for weight in self.weights if weight.grad is not None]
-        torch._foreach_mul_(gradients, share)
-        self.workers.add(*gradients, loss)
-
-    def _check_gradients(self) -> None:
-        there = torch.tensor(
-            [float(w.grad is not None) for w in self.weights], device=self.options.target
-        )
-        self.workers.add(there)
-        if missing := [name for name, n in zip(self.parameters, there, strict=True) if not n]:
-            raise RuntimeError(
-                f"no gradient reached {missing} in the first step, although the objective should "
-                "train them. Set requires_grad=False for parameters that are not used."
-            )
-
     def _check_finite(self, loss: float, norm: float, when: str) -> None:
-        """Raise _NotFinite if a weight, a loss or the norm of a gradient is not finite."""
-        for name, weight in self.parameters.items():
-            if not weight.isfinite().all():
-                raise _NotFinite(f"a weight of {name} is not finite {when} the step")
-        if found := not_finite(loss, norm):
-            raise _NotFinite(found)
+        """Put the weights before the epoch back if a number is not finite.
 
-    def _diverged(self, found: str, batch: int) -> str:
-        """The message about a step that is not finite, number `batch` of its epoch."""
-        batch = min(batch, self.rows.steps - 1)
-        place = f"batch {batch + 1} of {self.rows.steps} in epoch {self.epoch + 1}"
+        :raises Diverged: saying which, and in which batch.
+        """
+        numbers = {"the loss": loss, "the norm of the gradient": norm}
+        found = [
+            f"a weight of {name} is not finite {when} the step"
+            for name, weight in self.parameters.items()
+            if not weight.isfinite().all()
+        ] + [f"{name} is {value}" for name, value in numbers.items() if not math.isfinite(value)]
+        if not found:
+            return
+        batch, steps = self.step - self.epoch * self.rows.steps, self.rows.steps
+        batch = min(batch, steps - 1)
+        place = f"batch {batch + 1} of {steps} in epoch {self.epoch + 1}"
         if self.options.target.type != "cpu":  # where numbers are read at the end of an epoch
             place = f"epoch {self.epoch + 1}"
         elif self.numbers_rows:
             rows = self.rows.origin(batch)
-            shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
-            place += f" (rows {shown})"
+            place += f" (rows {', '.join(map(str, rows[:5]))}{', ...' if len(rows) > 5 else ''})"
+        self.model.load_state_dict(self.kept)
         kept = f"of epoch {self.epoch}" if self.epoch else "that it had before"
-        advice = "lower learning_rate or clip_norm"
-        return f"{found} in {place}. The model has the weights {kept}: {advice}"
+        raise Diverged(
+            f"{found[0]} in {place}. The model has the weights {kept}: lower learning_rate or "
+            "clip_norm"
+        )
 
     @torch.no_grad()
     def _validate(self, epoch: int) -> float:
@@ -239,23 +222,25 @@ class Training:
             loss = float(total) / self.held_out.rows
             if math.isnan(loss):
                 raise Diverged(f"the loss of the validation rows is nan in epoch {epoch}")
-            if loss < self.best_loss:
-                self.best_loss, self.best_epoch = loss, epoch
-                self.best_weights = _copied(self.model)
+            if loss < self.best[0]:
+                self.best = loss, epoch, copy.deepcopy(self.model.state_dict())
         return loss
 
-    def _state(self) -> dict[str, Any]:
-        """The state on which the next epoch depends."""
-        return {
+    def _save(self) -> None:
+        """Write the state on which the next epoch depends, if it is to be written."""
+        if self.path is None:
+            return
+        state = {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "scheduler": self.scheduler and self.scheduler.state_dict(),
             "history": self.history,
-            "best": (self.best_loss, self.best_epoch, self.best_weights),
+            "best": self.best,
             "average": self.average and self.average.mean,
-            "order": self.rows.state(),
+            "order": self.rows.order and self.rows.order.get_state(),
             "rng": (self.randomness.cpu, self.randomness.cuda),
         }
+        write_checkpoint(self.path, self.given, state)
 
     def _load(self, state: dict[str, Any]) -> None:
         """Go on from a saved state."""
@@ -263,13 +248,12 @@ class Training:
         self.optimizer.load_state_dict(state["optimizer"])
         if self.scheduler is not None:
             self.scheduler.load_state_dict(state["scheduler"])
-        self.history = state["history"]
+        self.history, self.best = state["history"], state["best"]
         self.step = self.epoch * self.rows.steps
-        self.best_loss, self.best_epoch, self.best_weights = state["best"]
         if self.average is not None:
-            for mean, value in zip(self.average.mean, state["average"], strict=True):
-                mean.copy_(value)
-        self.rows.load(state["order"])
+            torch._foreach_copy_(self.average.mean, state["average"])
+        if self.rows.order is not None:
+            self.rows.order.set_state(state["order"])
         if self.workers.rank:
             seed = self.workers.seed(self.options.seed, self.epoch)
             self.randomness = Randomness(seed, self.options.target)
@@ -277,11 +261,54 @@ class Training:
             self.randomness.cpu, self.randomness.cuda = state["rng"]
 
 
-class _NotFinite(ArithmeticError):
-    """A number of a step is infinite or NaN."""
+def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None) -> Tensor:
+    """Clip gradients like `torch.nn.utils.clip_grad_norm_`, bit for bit, with less overhead.
+
+    :param max_norm: the bound, or None to leave the gradients as they are.
+    :returns: the norm before; inf or NaN if a gradient is, or where its square overflows.
+    """
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+    # On a CPU the norm can be read at no cost; a smaller one would be multiplied by exactly 1.
+    on_cpu = norm.device.type == "cpu"
+    if max_norm is not None and not (on_cpu and float(norm) < 0.99 * max_norm - 1e-6):
+        torch._foreach_mul_(gradients, (max_norm / (norm + 1e-6)).clamp(max=1.0))
+    return norm
 
 
-def _copied(model: HasTensors) -> dict[str, Any]:
-    """A copy of the state of a model."""
-    state = model.state_dict()
-    return {k: v.clone() if isinstance(v, Tensor) else copy.deepcopy(v) for k, v in state.items()}
+def write_checkpoint(path: Path, given: dict[str, Any], state: dict[str, Any]) -> None:
+    """Write the state of a training and the options that it was given, in plain data.
+
+    The file has a line with the SHA-256 of the rest, which is one of `torch.save` and read with
+    `weights_only`: nothing in it is executed. Values of the rows, and functions of the user, are
+    the user's to keep as they were. An interruption leaves either the old or the new file intact.
+
+    :raises OSError: if it cannot be written.
+    """
+    content = BytesIO()
+    torch.save({"given": given, "state": state}, content)
+    write_file(path, sealed(content.getvalue()))
+
+
+def read_checkpoint(path: Path, given: dict[str, Any]) -> dict[str, Any] | None:
+    """The saved state, on the CPU, or None if there is no file.
+
+    :raises DamagedFile: if the file is not as it was written, or no checkpoint.
+    :raises ValueError: if it is of a training with other options, which the message names.
+    """
+    if not path.exists():
+        return None
+    advice = "To train from the start, delete it or name another file"
+    with undamaged(f"checkpoint {path}", advice=f". {advice}"):
+        content = BytesIO(unsealed(path.read_bytes()))
+        found = torch.load(content, map_location="cpu", weights_only=True)
+        theirs, state = dict(found["given"]), dict(found["state"])
+    other = [
+        f"{name} is {theirs.get(name)} there, {given.get(name)} here"
+        for name in {**given, **theirs}
+        if theirs.get(name) != given.get(name)
+    ]
+    if other:
+        several = ", ".join(other[:5])
+        raise ValueError(f"checkpoint {path} is of another training: {several}. {advice}")
+    return state

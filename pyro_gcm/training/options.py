@@ -1,26 +1,90 @@
-"""Options of a training, which are checked before it starts."""
+"""Options of a training, which are checked before it starts, and the updates that they name.
+
+Some methods of torch's optimisers are decorated so that their first call imports `torch._dynamo`,
+compiled or not, which takes a second. Here the same methods are called without their decorators.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR
 
 from pyro_gcm._utils.files import usable
 from pyro_gcm._utils.validation import flag, one_of, positive, positive_int, seed_of, shown
-from pyro_gcm.training.updates import SCHEDULES, Adam
 
 Schedule = Callable[[Optimizer, int], Any] | str | None
 #: Options that do not change the numbers of a training.
 _ASIDE = {"device", "progress", "checkpoint", "callback"}
+#: Steps in which the rate of "flat" rises to its value.
+WARM_UP = 50
+#: Share of the steps, the last ones, in which the rate of "flat" falls to 0.
+FALL = 0.4
+#: Steps over which weights are averaged, at least.
+_FEWEST = 5
 
 
-class TrainingDefaults(NamedTuple):
+class _Fused(Optimizer):
+    def __init__(
+        self,
+        params: Iterable[nn.Parameter] | Iterable[dict[str, Any]],
+        lr: float = 0.001,
+        weight_decay: float = 0.0,
+        betas: tuple[float, float] = (0.9, 0.999),
+    ) -> None:
+        options: Any = {"lr": lr, "weight_decay": weight_decay, "betas": betas, "fused": True}
+        super().__init__(params, **options)
+
+    add_param_group = inspect.unwrap(Optimizer.add_param_group)
+    zero_grad = inspect.unwrap(Optimizer.zero_grad)
+
+
+class Adam(_Fused, torch.optim.Adam):
+    """`torch.optim.Adam(fused=True)`, with weight decay as part of the gradient."""
+
+    step: Any = torch.no_grad()(inspect.unwrap(torch.optim.Adam.step))
+
+
+class AdamW(_Fused, torch.optim.AdamW):
+    """`torch.optim.AdamW(fused=True)`, with decoupled weight decay."""
+
+    step: Any = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))
+
+
+def flat(optimizer: Optimizer, steps: int) -> Any:
+    """Constant after a short warm-up, and down to 0 over the last 40 % of the steps."""
+    warm_up = min(WARM_UP, max(1, steps // 10))
+
+    def factor(step: int) -> float:
+        return min(1.0, (step + 1) / warm_up, max(0.0, (1.0 - step / steps) / FALL))
+
+    return LambdaLR(optimizer, factor)
+
+
+def constant(optimizer: Optimizer, steps: int) -> Any:
+    """Constant after 50 steps of warm-up."""
+    return LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / WARM_UP))
+
+
+def down(optimizer: Optimizer, steps: int) -> Any:
+    """Along a straight line from the rate of the first step to 0."""
+    return LambdaLR(optimizer, lambda step: max(0.0, 1.0 - step / steps))
+
+
+#: What `schedule=` of `fit` names; "cosine" goes down to 0 along half a period.
+SCHEDULES: dict[str, Any] = {"constant": constant, "cosine": CosineAnnealingLR, "flat": flat}
+
+
+@dataclass
+class TrainingDefaults:
     """Defaults of `pyro_gcm.fit`; a model may have its own."""
 
     epochs: int = 100
@@ -32,19 +96,13 @@ class TrainingDefaults(NamedTuple):
 
 
 @dataclass
-class TrainingOptions:
+class TrainingOptions(TrainingDefaults):
     """The options that `pyro_gcm.fit` documents and `baselines.fit` shares.
 
     :raises TypeError: if a function is not callable.
     :raises ValueError: for an invalid option; the message names it.
     """
 
-    epochs: int = 100
-    batch_size: int = 256
-    learning_rate: float = 0.01
-    optimizer: Callable[..., Optimizer] | None = None
-    schedule: Schedule = "cosine"
-    clip_norm: float | None = 10.0
     validation: float = 0.0
     patience: int | None = None
     seed: int = 0
@@ -57,8 +115,7 @@ class TrainingOptions:
         """Check every option."""
         self.epochs = positive_int("epochs", self.epochs)
         self.batch_size = positive_int("batch_size", self.batch_size)
-        share = isinstance(self.validation, int | float) and not isinstance(self.validation, bool)
-        if not share or not 0.0 <= self.validation < 1.0:
+        if not isinstance(self.validation, int | float) or not 0.0 <= self.validation < 1.0:
             raise ValueError(f"validation must be a share in [0, 1), got {shown(self.validation)}")
         positive("learning_rate", self.learning_rate)
         if self.clip_norm is not None:
@@ -71,7 +128,9 @@ class TrainingOptions:
             positive_int("patience", self.patience)
         if self.schedule is not None and not callable(self.schedule):
             one_of("schedule", self.schedule, list(SCHEDULES))
-        self.target = _device(self.device)
+        if self.device == "auto":
+            self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.target = torch.device(self.device)
 
     @property
     def given(self) -> dict[str, Any]:
@@ -121,13 +180,39 @@ def _called(make: Callable[..., Any], name: str, wanted: str, *args: Any, **opti
         raise TypeError(f"{name} must be a function {wanted}; called so: {error}") from error
 
 
-def _device(device: str | torch.device) -> torch.device:
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        resolved = torch.device(device)
-    except (RuntimeError, TypeError, ValueError) as error:
-        raise ValueError(f"device={device!r} is not a device of torch: {error}") from error
-    if resolved.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device={str(device)!r} is not available: torch finds no CUDA device")
-    return resolved
+class AveragedWeights:
+    """A running mean of the weights with the memory of one epoch (Polyak & Juditsky 1992).
+
+    At a learning rate at which training still makes progress, the weights of single steps move
+    about. A validation loss hardly tells them apart, but the mean of the predictions moves with
+    them, by several standard errors of the rate of y. Their average stays.
+
+    :param parameters: the weights, which change in place.
+    :param steps: of an epoch.
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter], steps: int) -> None:
+        self.parameters: list[Tensor] = list(parameters)
+        self.steps = max(steps, _FEWEST)
+        self.mean = [parameter.detach().clone() for parameter in self.parameters]
+
+    @torch.no_grad()
+    def update(self, step: int) -> None:
+        """Take in the weights after a step, which are counted from 1."""
+        torch._foreach_lerp_(self.mean, self.parameters, 1.0 / min(step, self.steps))
+
+    @torch.no_grad()
+    def keep(self) -> None:
+        """Make the parameters the averages."""
+        torch._foreach_copy_(self.parameters, self.mean)
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Inside, the parameters are the averages."""
+        own = [parameter.detach().clone() for parameter in self.parameters]
+        self.keep()
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                torch._foreach_copy_(self.parameters, own)

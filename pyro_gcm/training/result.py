@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 _MARGIN = 2.0
 
 
+class Diverged(RuntimeError):
+    """Loss, gradient or weights of a training are infinite or NaN.
+
+    The model has the weights of the last epoch that was finished, which are in the checkpoint, too.
+    """
+
+
 @dataclass(frozen=True)
 class FitResult:
     """The result of training; the model itself is trained in place.

@@ -71,7 +71,7 @@ def fit_members_of(rows: Rows, until: Rows | int, settings: Settings, seed: int)
     sizes = rows.x.shape[1], rows.r.shape[1]
     chosen = member_settings(settings, len(rows.y), *sizes)
     model = build_members(chosen, *sizes, response=rows.response, seed=seed)
-    options = chosen.training(model)._asdict()
+    options = {**vars(chosen.training(model))}
     return _trained(model, rows, until, seed, options)
 
 

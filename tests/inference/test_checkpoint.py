@@ -18,7 +18,7 @@ from training_runs import goes_on, same, stop_at, weights
 
 from pyro_gcm import GCM, FitResult, fit
 from pyro_gcm._utils import files
-from pyro_gcm.training.checkpoint import Checkpoint
+from pyro_gcm.training.loop import read_checkpoint, write_checkpoint
 
 OPTIONS = {"epochs": 5, "batch_size": 64, "num_particles": 8, "progress": False}
 
@@ -150,9 +150,7 @@ def test_file_is_whole_or_old_when_saving_is_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "state.pt"
-    saved = Checkpoint(path, {})
-    assert saved.read() is None
-    saved.save(lambda: {"number": 0})
+    write_checkpoint(path, {}, {"number": 0})
 
     def interrupt(*args: Any) -> None:
         raise KeyboardInterrupt
@@ -161,11 +159,9 @@ def test_file_is_whole_or_old_when_saving_is_interrupted(
         with monkeypatch.context() as patch:
             patch.setattr(os, step, interrupt)
             with pytest.raises(KeyboardInterrupt):
-                saved.save(lambda: {"number": 1})
-        assert saved.read() == {"number": 0}
+                write_checkpoint(path, {}, {"number": 1})
+        assert read_checkpoint(path, {}) == {"number": 0}
         assert list(tmp_path.iterdir()) == [path]
-    saved.remove()
-    assert not path.exists()
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_the_first_step(

@@ -34,7 +34,6 @@ BAD_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "validation rows": ({"validation": 1e-3}, "validation=0.001 leaves no rows in one of the part"),
     "patience alone": ({"patience": 3}, "patience needs a validation part: pass validation=0.1"),
     "schedule": ({"schedule": "linear"}, r"schedule must be one of .*'flat'\], got 'linear'"),
-    "device": ({"device": "abacus"}, "device='abacus' is not a device of torch"),
 }
 
 
@@ -42,6 +41,11 @@ BAD_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
 def test_options_that_mean_nothing_are_refused_by_name(case: str, toy: Rows) -> None:
     options, message = BAD_OPTIONS[case]
     refuses(GCM(3, 2), message, **toy._asdict(), **options)
+
+
+def test_a_device_that_torch_does_not_have_is_named_by_torch(toy: Rows) -> None:
+    with pytest.raises(RuntimeError, match="abacus"):
+        fit(GCM(3, 2), *toy, device="abacus")
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 1.7, -0.2])

@@ -24,8 +24,9 @@ LAYOUTS = {
 
 
 def shuffled(source: Source, **options: Any) -> ShuffledRows:
-    defaults = {"seed": 3, "share": 0.2, "batch_size": 16, "window": 100}
-    return ShuffledRows(source, source.rows or 1000, **{**defaults, **options})
+    options = {"seed": 3, "share": 0.2, "batch_size": 16, "window": 100, **options}
+    found = surveyed(source, seed=options["seed"], share=options["share"])
+    return ShuffledRows(source, found, **options)
 
 
 @pytest.fixture(params=LAYOUTS)

@@ -10,8 +10,8 @@ import torch
 from streamed_rows import files, in_batches, in_memory, opened, surveyed, table
 
 from pyro_gcm.streams import BatchRows, Survey
-from pyro_gcm.streams.blocks import Block
-from pyro_gcm.streams.draws import held_out, keys, training_count
+from pyro_gcm.streams.passes import held_out, keys
+from pyro_gcm.streams.sources import Block
 
 
 def same(one: Block, other: Block) -> bool:
@@ -108,5 +108,4 @@ def test_the_share_of_validation_rows_is_as_asked(share: float) -> None:
     drawn = held_out(7, share, 0, ROWS)
     spread = (share * (1.0 - share) * ROWS) ** 0.5
     assert abs(drawn.sum() - share * ROWS) <= 4.0 * spread
-    assert training_count(7, share, 0, ROWS) == ROWS - drawn.sum()
     assert (drawn <= held_out(7, 0.9995, 0, ROWS)).all()  # a larger share keeps those of a smaller

@@ -89,10 +89,10 @@ def test_rows_go_on_from_a_state() -> None:
     columns = [torch.arange(50.0)]
     unbroken = RowsInMemory(columns, torch.arange(50), 8, torch.Generator().manual_seed(1))
     list(unbroken.epoch(0))
-    before = unbroken.state()
+    assert unbroken.order is not None
+    before = unbroken.order.get_state()
     whole = [batch[0].tolist() for batch in unbroken.epoch(1)]
-    again = RowsInMemory(columns, torch.arange(50), 8, torch.Generator())
-    again.load(before)
+    again = RowsInMemory(columns, torch.arange(50), 8, torch.Generator().set_state(before))
     assert [batch[0].tolist() for batch in again.epoch(1)] == whole
     assert [float(row) for row in again.origin(3)] == whole[3]
 

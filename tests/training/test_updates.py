@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from pyro_gcm import GCM, data, fit, fit_members
 from pyro_gcm.training import Adam, AdamW
-from pyro_gcm.training.finite import clip_gradients
-from pyro_gcm.training.updates import AveragedWeights
+from pyro_gcm.training.loop import clip_gradients
+from pyro_gcm.training.options import AveragedWeights
 
 PAIRS = {"Adam": (Adam, torch.optim.Adam), "AdamW": (AdamW, torch.optim.AdamW)}
 

@@ -88,7 +88,7 @@ class Guided(Reader):
         self.open = set(sites) - set(self.values)
         if self.open:
             with suppress(Reached):
-                self.model.story(self, x, r, y)
+                self.tell(x, r, y)
         return next(iter(self.values.values()), None)
 
     def guide(self, name: str, q: Any, own: bool) -> Tensor:

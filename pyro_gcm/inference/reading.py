@@ -15,6 +15,7 @@ sites from fixed noise, or goes through it once more with known values.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -34,6 +35,8 @@ OfReader = Callable[["Reader"], Any]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 #: Name of the outcome's site.
 OUTCOME = "y"
+#: Who reads a story at the moment, for the factors of the model that its lines call.
+_READER: ContextVar[Reader | None] = ContextVar("reader", default=None)
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,15 @@ class Reader:
         self.shared: Any = None
         #: Values of those sites, by name, which broadcast against [..., b, *event].
         self.known_shared: dict[str, Tensor] = {}
+        self._covariates: tuple[Tensor, Tensor] | None = None
+
+    def tell(self, x: Any, r: Any, y: Any = None) -> Any:
+        """Have the model tell its story to this reader."""
+        token = _READER.set(self)
+        try:
+            return self.model.story(self, x, r, y)
+        finally:
+            _READER.reset(token)
 
     def __call__(self, name: str, p: Any, obs: Any = None) -> Any:
         """One line of the story.
@@ -120,6 +132,22 @@ class Reader:
             value = self.observe(name, p, obs)
         self.values[name] = value
         return value
+
+    def covariates(self, z: Tensor | None, x: Tensor) -> Tensor:
+        """What the factors of a model read of x, computed once for all lines; the first is a site.
+
+        :param z: of the line, or None for that of the story.
+        """
+        if self._covariates is None or self._covariates[0] is not x:
+            if (z := self.values.get("z") if z is None else z) is None:
+                raise ValueError("the story has no line 'z' before the one that reads x with it")
+            site = self.deterministic if self.model.members else self.note
+            if "e" in self.values:
+                found = self.model.covariates(z, x)
+            else:
+                found = site("e", lambda: self.model.covariates(z, x))
+            self._covariates = x, found
+        return self._covariates[1]
 
     def deterministic(self, name: str, value: Callable[[], Tensor]) -> Tensor:
         """A site that is a function of others, with one event dimension."""
@@ -170,6 +198,11 @@ class Reader:
     def outcome(self, p: Any, obs: Any) -> Any:
         """The outcome, the last site."""
         raise NotImplementedError
+
+
+def reader() -> Reader | None:
+    """Who reads a story at the moment."""
+    return _READER.get()
 
 
 def of_rows(values: Tensor, group: Tensor) -> Tensor:

@@ -108,7 +108,7 @@ class Scored(Reader):
             self.shared = self.model.shared(self.share)
         self.x, self.r, self.shape = x, r, (self.bound.num_particles, len(x))
         self.model.guide_story(self.guided, x, r, y)
-        self.model.story(self, x, r, y)
+        self.tell(x, r, y)
         return self
 
     # What becomes of a site

@@ -157,7 +157,7 @@ def _read_dry(model: Any, plan: Plan) -> _DryPair:
         y = torch.ones((3,) if width == 1 else (3, width), **like)
         model.guide_story(read.guided, x, r, y)
         read.shared = model.shared(read.share)
-        model.story(read, x, r, None)
+        read.tell(x, r)
     return read
 
 

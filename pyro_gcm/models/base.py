@@ -118,7 +118,8 @@ class OrderEventModel(nn.Module):
     # Functions of a model: programs of Pyro, and the factors that the models share.
     model, guide, guide_of = programs.model, programs.guide, programs.guide_of
     z_dist, z_guide_dist, c_dist = programs.z_dist, programs.z_guide_dist, programs.c_dist
-    covariates, encoded, outcome_dist = programs.covariates, programs.encoded, programs.outcome_dist
+    covariates, read_covariates = programs.covariates, programs.read_covariates
+    outcome_dist = programs.outcome_dist
 
     def conditional_hidden(self, hidden: Any) -> Any:
         """Hidden layers of a network of `covariates`."""

@@ -172,14 +172,13 @@ class GCM(Predictions):
         return build.revenue_map_part(given, r_dim, shape, levels=levels)
 
     def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
-        """The lines of the paper's figure; e is what is read of x (`covariates`)."""
+        """The lines of the paper's figure; x and r are in data units, and so is x that is drawn."""
         z = sample("z", lambda: self.z_dist(x))
         x = sample("x", lambda: self.x_dist(z, x), obs=x)
-        e = self.encoded(sample, z, x)
         w = sample("w", self.w_dist)
-        r = sample("r", lambda: self.r_dist(w, e), obs=r)
-        c = sample("c", lambda: self.c_dist(z, e))
-        return sample("y", lambda: self.y_dist(c, e, r), obs=y)
+        r = sample("r", lambda: self.r_dist(w, x), obs=r)
+        c = sample("c", lambda: self.c_dist(z, x))
+        return sample("y", lambda: self.y_dist(c, x, r), obs=y)
 
     def guide_story(self, sample: Any, x: Tensor, r: Tensor, y: Tensor | None) -> None:
         """z ~ q(z|x, r, y), and for the whole program w ~ q(w|x, r)."""
@@ -227,19 +226,22 @@ class GCM(Predictions):
         """q(w | x, r) for standardised x and r."""
         return self.w_guide(joined(covariates, r))
 
-    def r_dist(self, w: Tensor, covariates: Tensor) -> Any:
+    def r_dist(self, w: Tensor, x: Tensor) -> Any:
         """p(r|w, x) in data units, or the p(r) of the response."""
         fixed = self.response.r_dist()
         if fixed is not None:
             return fixed
+        covariates = self.read_covariates(x)
         shape = broadcast_shapes(w.shape[:-1], covariates.shape[:-1])
         return in_units(lambda: self.r_decoder(joined(w, covariates)), shape, self.r_standardizer)
 
-    def y_dist(self, cost: Any, covariates: Tensor, r: Tensor) -> Any:
+    def y_dist(self, cost: Any, x: Tensor, r: Tensor) -> Any:
         """p(y | z, x, r): what the response makes of the order event between cost and revenue.
 
         :param cost: the costs as the story's site gave them, or their distribution.
+        :param x: [B, x_dim] in data units; `r`: [B, r_dim].
         """
+        covariates = self.read_covariates(x)
         return self.outcome_dist(cost, self.mapped(r, covariates), covariates, r)
 
     def learn_units(self, x: Tensor, r: Tensor, y: Tensor, moments: KnownMoments = None) -> None:

@@ -13,7 +13,7 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import KnownMoments
 from pyro_gcm._utils.validation import positive_int, shown
 from pyro_gcm.distributions import shifted
-from pyro_gcm.inference.reading import of, of_rows
+from pyro_gcm.inference.reading import of, of_rows, reader
 from pyro_gcm.models.gcm import GCM
 
 
@@ -99,19 +99,17 @@ class HierarchicalGCM(GCM):
         loc, scale = torch.where(seen, q.loc, 0.0), torch.where(seen, q.scale, spread)
         sample("effect", dist.Normal(loc, scale).to_event(1))
 
-    # What the story reads of x: the effect in the place of the group, which z does not hear of
+    # What is read of x: the effect in the place of the group, which z does not hear of
 
-    def encoded(self, sample: Any, z: Tensor, x: Tensor) -> Tensor:
-        """x standardised, with the effect in its last column."""
+    def covariates(self, z: Tensor, x: Tensor) -> Tensor:
+        """x standardised, with the effect in its last column, in a reading of the story."""
+        story = reader()
+        if story is None:
+            raise RuntimeError("the effects of groups are drawn by a program: there is none here")
         number = torch.where(self._is_seen(x), x[..., -1], len(self.groups))
-
-        def columns() -> Tensor:
-            effect = of_rows(sample.shared, number).unsqueeze(-1)
-            e = self.covariates(z, x)[..., :-1]
-            return torch.cat([e.expand(*effect.shape[:-1], -1), effect.to(e.dtype)], -1)
-
-        found: Tensor = sample.note("e", columns)
-        return found
+        effect = of_rows(story.shared, number).unsqueeze(-1)
+        e = super().covariates(z, x)[..., :-1]
+        return torch.cat([e.expand(*effect.shape[:-1], -1), effect.to(e.dtype)], -1)
 
     def _is_seen(self, x: Tensor) -> Tensor:
         """Whether the last column is the number of a group, [...]."""
@@ -130,9 +128,9 @@ class HierarchicalGCM(GCM):
             )
         super().learn_units(x, r, y, moments)
 
-    def c_dist(self, z: Tensor, covariates: Tensor) -> Any:
+    def c_dist(self, z: Tensor, x: Tensor) -> Any:
         """Costs that are shifted by the effect."""
-        return shifted(super().c_dist(z, covariates), covariates[..., -1])
+        return shifted(super().c_dist(z, x), self.read_covariates(x, z)[..., -1])
 
     def z_dist(self, x: Tensor | None) -> Any:
         """p(z|x), without the group."""

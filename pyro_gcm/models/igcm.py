@@ -137,14 +137,13 @@ class IGCM(Predictions):
         build.add_units(self, num_samples, {"z": self.z_dim, "k": self.k_dim}, seed)
 
     def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
-        """The lines of the paper's figure; e is x standardised."""
+        """The lines of the paper's figure; x and r are in data units."""
         z = sample("z", lambda: self.z_dist(x))
         k = sample("k", lambda: self.k_dist(x))
         x = sample("x", lambda: self.x_dist(z, k, x), obs=x)
-        e = self.encoded(sample, z, x)
-        r = sample("r", lambda: self.r_dist(k, e), obs=r)
-        c = sample("c", lambda: self.c_dist(z, e))
-        return sample("y", lambda: self.y_dist(c, e, k, r), obs=y)
+        r = sample("r", lambda: self.r_dist(k, x), obs=r)
+        c = sample("c", lambda: self.c_dist(z, x))
+        return sample("y", lambda: self.y_dist(c, x, k, r), obs=y)
 
     def guide_story(self, sample: Any, x: Tensor, r: Tensor, y: Tensor | None) -> None:
         """z from q(z|x, r, y), and k from q(k|x, r, y) or the exact p(k|x, r)."""
@@ -196,7 +195,7 @@ class IGCM(Predictions):
         read = Dry.of(self, Plan(given=()))
         with torch.no_grad(), evaluating(self):
             x, r, k = read.x, read.r, read.values["k"]
-            known = {"k": self.k_dist(x), "r": self.r_dist(k, self.x_standardizer(x))}
+            known = {"k": self.k_dist(x), "r": self.r_dist(k, x)}
             for name, value in (("k", k), ("r", r)):
                 if not torch.equal(read.told[name].log_prob(value), known[name].log_prob(value)):
                     raise ValueError(
@@ -260,8 +259,9 @@ class IGCM(Predictions):
             return dist.Delta(x, event_dim=1).mask(False)
         return in_units(lambda: self.x_decoder(joined(z, k)), z.shape[:-1], self.x_standardizer)
 
-    def r_dist(self, k: Tensor, covariates: Tensor) -> Any:
+    def r_dist(self, k: Tensor, x: Tensor) -> Any:
         """p(r|k, x) in data units: W k + dr."""
+        covariates = self.read_covariates(x)
 
         def standard() -> Any:
             dr = self.dr_net(covariates).base_dist
@@ -270,12 +270,12 @@ class IGCM(Predictions):
         shape = broadcast_shapes(k.shape[:-1], covariates.shape[:-1])
         return in_units(standard, shape, self.r_standardizer)
 
-    def y_dist(self, cost: Any, covariates: Tensor, k: Any, r: Tensor) -> Any:
+    def y_dist(self, cost: Any, x: Tensor, k: Any, r: Tensor) -> Any:
         """p(y | z, x, k): what the response makes of the order event between cost and kernel.
 
         :param cost: the costs as the story's site gave them, or their distribution.
         """
-        return self.outcome_dist(cost, self.kernel_map(k), covariates, r)
+        return self.outcome_dist(cost, self.kernel_map(k), self.read_covariates(x), r)
 
     # Predictions
 

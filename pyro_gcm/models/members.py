@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import one_of, positive_int, seed_of
+from pyro_gcm.distributions import InfiniteCost
 from pyro_gcm.inference.reading import Objective
 from pyro_gcm.models import build
 from pyro_gcm.models.base import OrderEventModel
@@ -110,13 +111,11 @@ class MemberGCM(GCM):
         """z and the member's encoding e_z(x) of x [B, x_dim], [..., B, K + H]."""
         return self.encoder(z, self.x_standardizer(x))
 
-    def c_dist(self, z: Tensor, covariates: Tensor) -> Any:
+    def c_dist(self, z: Tensor, x: Tensor) -> Any:
         """p(c|e, z), of z and e_z(x) together."""
-        return super().c_dist(covariates, covariates)
-
-    def encoded(self, sample: Any, z: Tensor, x: Tensor) -> Tensor:
-        """`covariates` as a deterministic site, of a member which is z."""
-        return sample.deterministic("e", lambda: self.covariates(z, x))
+        e = self.read_covariates(x, z)
+        cost = self.cost_net(e)
+        return cost if self.infinite_net is None else InfiniteCost(cost, self.infinite_net(e))
 
     def conditional_hidden(self, hidden: Any) -> Any:
         """None: what a network of `covariates` reads has been through some."""

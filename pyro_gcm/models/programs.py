@@ -16,7 +16,7 @@ from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.distributions.event_sides import sides
 from pyro_gcm.inference.guards import SiteGuard
 from pyro_gcm.inference.programs import Guided, Programmed, SharedSite
-from pyro_gcm.inference.reading import Plan, of
+from pyro_gcm.inference.reading import Plan, of, reader
 from pyro_gcm.inference.views import announce, is_announcing
 
 #: A column that may be left out.
@@ -38,10 +38,10 @@ def model(self: Any, x: Given = None, r: Given = None, y: Given = None, *, size:
     """
     x, r, y, rows = _inputs(self, x, r, y, size)
     plan = Plan(given=(), averages=self.objective_records[self.objective].averages)
-    reader = Programmed(self, plan, self.plan("conditional"), x, r)
-    reader.shared = self.shared(reader.share)
+    story = Programmed(self, plan, self.plan("conditional"), x, r)
+    story.shared = self.shared(story.share)
     with pyro.plate("data", rows, dim=-1), SiteGuard():
-        drawn: Tensor = self.story(reader, x, r, y)
+        drawn: Tensor = story.tell(x, r, y)
     return drawn
 
 
@@ -63,11 +63,11 @@ def guide_of(self: Any, plan: Plan, x: Given, r: Given = None, y: Given = None) 
     if x is None:
         raise ValueError("x must be given: the guide reads it")
     x, r, y, rows = _inputs(self, x, r, y, 1)
-    reader = Guided(self, plan, x, r)
-    self.guide_shared(reader.share_guided)
-    reader.shared = self.shared(reader.share)
+    story = Guided(self, plan, x, r)
+    self.guide_shared(story.share_guided)
+    story.shared = self.shared(story.share)
     with pyro.plate("data", rows, dim=-1):
-        return reader.run(x, r, y, self.latents(plan))
+        return story.run(x, r, y, self.latents(plan))
 
 
 def _inputs(model: Any, x: Any, r: Any, y: Any, size: int) -> tuple[Any, Any, Any, int]:
@@ -142,21 +142,24 @@ def z_guide_dist(self: Any, x: Tensor | None, r: Tensor | None, y: Tensor | None
 
 
 def covariates(self: Any, z: Tensor, x: Tensor) -> Tensor:
-    """Return x [B, x_dim] as the story reads it after z: standardised."""
+    """Return x [B, x_dim] as the factors of the model read it after z: standardised."""
     standard: Tensor = self.x_standardizer(x)
     return standard
 
 
-def encoded(self: Any, sample: Any, z: Tensor, x: Tensor) -> Tensor:
-    """`covariates` as a line of the story."""
-    e: Tensor = sample.note("e", lambda: self.covariates(z, x))
-    return e
+def read_covariates(self: Any, x: Tensor, z: Tensor | None = None) -> Tensor:
+    """`covariates` of x in data units, computed once for all lines of a story."""
+    story = reader()
+    found: Tensor = self.covariates(z, x) if story is None else story.covariates(z, x)
+    return found
 
 
-def c_dist(self: Any, z: Tensor, covariates: Tensor) -> Any:
-    """p(c|z), or p(c|z, x) where a cost may be infinite or z is a member."""
+def c_dist(self: Any, z: Tensor, x: Tensor) -> Any:
+    """p(c|z), or p(c|z, x) where a cost may be infinite or z is a member; x in data units."""
     cost = self.cost_net(z)
-    return cost if self.infinite_net is None else InfiniteCost(cost, self.infinite_net(covariates))
+    if self.infinite_net is None:
+        return cost
+    return InfiniteCost(cost, self.infinite_net(self.read_covariates(x, z)))
 
 
 def outcome_dist(self: Any, cost: Any, revenue: Any, covariates: Tensor, r: Tensor) -> Any:

@@ -65,7 +65,7 @@ class Dry(Reader):
         reader = cls(model, plan, x, r)
         with torch.no_grad(), Randomness(0, model.device).in_use(), evaluating(model):
             reader.shared = model.shared(reader.share)
-            model.story(reader, x, r, None)
+            reader.tell(x, r)
         return reader
 
     def share(self, name: str, p: Any) -> Tensor:
@@ -221,7 +221,7 @@ class Predicted(Reader):
             self.model.guide_shared(self._share_guided)
             self.shared = self.model.shared(self.share)
         with suppress(Reached):
-            self.model.story(self, x, r, None)
+            self.tell(x, r)
         weights = self.log_weights
         if weights is not None:
             weights = torch.log_softmax(weights, 0)

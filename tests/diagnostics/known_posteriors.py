@@ -95,7 +95,7 @@ def rejection(
         torch.manual_seed(seed)
         covariates = model.x_standardizer(x)
         z = model.z_prior(covariates).sample((150 * num_samples,))
-        cost = model.c_dist(z, covariates)
+        cost = model.c_dist(z, x)
         c = cost.sample()
         event = OrderEvent(cost, model.revenue_map(model.r_standardizer(r)))
         kept = event.given_cost(c).mean == y

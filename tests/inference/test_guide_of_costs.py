@@ -80,8 +80,7 @@ def test_what_the_error_says_to_do_works() -> None:
     def guide(x: Tensor, r: Tensor, y: Tensor) -> None:
         with pyro.plate("data", len(x), dim=-1):
             z, _ = pyro.sample("z", model.z_dist(x)), pyro.sample("w", model.w_dist())
-            covariates = model.covariates(z, x)
-            event = model.y_dist(model.c_dist(z, covariates), covariates, r)
+            event = model.y_dist(model.c_dist(z, x), x, r)
             pyro.sample("c", event.cost_posterior(y))
 
     losses += trained(model.model, guide, rows())

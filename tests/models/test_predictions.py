@@ -190,7 +190,7 @@ def test_quantile_prediction_has_its_level_below_it() -> None:
     with torch.no_grad(), pyro.plate("draws", 20_000, dim=-2):
         y = program(x, r)
     with torch.no_grad():
-        p_y = model.y_dist(model.cost_net(z.expand(6, 4)), model.x_standardizer(x), r)
+        p_y = model.y_dist(model.cost_net(z.expand(6, 4)), x, r)
         below = (y < model.response.predict(p_y)).float().mean(0)
     assert ((below - r[:, 0]).abs() < 4.0 * (r * (1 - r))[:, 0].sqrt() / 20_000**0.5).all()
 

@@ -320,8 +320,7 @@ class OfRow(nn.Module):
         self.model = model
 
     def forward(self, z: Tensor, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
-        e = self.model.covariates(z, x)
-        found: Tensor = self.model.y_dist(self.model.c_dist(z, e), e, r).log_prob(y)
+        found: Tensor = self.model.y_dist(self.model.c_dist(z, x), x, r).log_prob(y)
         return found.sum()
 
 

@@ -29,7 +29,7 @@ from pyro_gcm.prediction.predicted import FixedNoise, Predicted
 #: Rows of x that are evaluated at all revenues at a time, at most.
 _ROWS = 64
 #: Numbers of all coordinates that are computed together: few enough for a processor's cache.
-_PLANES = 1 << 16
+_PLANES = 1 << 18
 
 
 def surface_blocks(
@@ -59,7 +59,11 @@ def surface_blocks(
             at_once = max(1, _PLANES // numbers)
             found = []
             for start in range(0, len(revenues), size):
-                for part in mapped(start).split(at_once):
+                whole = mapped(start)
+                if whole.shape[1] == 1 and draws.has_rows:  # one map for all draws
+                    event = p_y.event
+                    event.rising.tabulate(event.with_revenue(whole).points, memory / 32)
+                for part in whole.split(at_once):
                     values = self.response.predict(p_y.with_revenue(part))
                     found.append(draws.mean(values, first).to(dtype))
             yield from torch.cat(found).T[: count - first].split(few)

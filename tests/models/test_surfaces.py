@@ -25,8 +25,8 @@ from pyro_gcm.responses import Binary
 class Doubled(Binary):
     """A response from outside, whose predictions are twice the probability."""
 
-    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
-        return 2.0 * super().predict(event, x)
+    def predict(self, event: OrderEvent) -> Tensor:
+        return 2.0 * super().predict(event)
 
 
 class Heavy(dist.Cauchy):
@@ -67,8 +67,11 @@ def some(count: int, revenues: int) -> tuple[Tensor, Tensor]:
 @pytest.mark.long(keep=1)
 @pytest.mark.parametrize("name", MODELS)
 def test_surface_is_that_of_predict_whatever_the_memory(name: str) -> None:
-    model, (x, revenues) = built(name), some(70, 15)
-    revenues = torch.cat([revenues, revenues[::3].flip(0)])  # some come twice
+    model, (x, revenues) = built(name), some(70, 7)
+    levels = torch.linspace(-1.0, 1.0, 4, dtype=revenues.dtype)
+    grid = torch.cartesian_prod(*[levels] * revenues.shape[1]).reshape(-1, revenues.shape[1])
+    # Some come twice, and of a grid each value does.
+    revenues = torch.cat([revenues, revenues[::3].flip(0), grid])
     surface = functools.partial(model.surface, x, revenues, num_samples=16)
     whole = surface()
     assert whole.is_contiguous()

@@ -11,7 +11,7 @@ from torch import Tensor
 from pyro_gcm._utils.torch_state import Randomness, evaluating, one_thread
 from pyro_gcm._utils.validation import ArrayLike, positive_int, seed_of
 from pyro_gcm.inference import given_inputs, uncollapse
-from pyro_gcm.inference.views import unannounced
+from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.models.predictions import Predictions
 
 

@@ -22,9 +22,9 @@ from pyro_gcm._utils.validation import (
     without_tensor,
 )
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
+from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.inference.reading import Program
 from pyro_gcm.inference.training_pair import TrainingPair
-from pyro_gcm.inference.views import unannounced
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.prediction.psis import MIN_PARTICLES, effective_sample_size, pareto_k
 

@@ -6,6 +6,7 @@ from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.epoch_search import search_epochs
 from pyro_gcm.inference.fit import fit
 from pyro_gcm.inference.program_arviz import program_to_arviz
+from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.inference.reading import of_rows
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import (
@@ -14,7 +15,6 @@ from pyro_gcm.inference.views import (
     given_covariates,
     given_inputs,
     temper,
-    unannounced,
     uncollapse,
 )
 from pyro_gcm.training import FitResult

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from pyro_gcm._utils.torch_state import Randomness, one_thread
 from pyro_gcm._utils.validation import flag, kind, positive_int, seed_of
+from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.inference.reading import Program
-from pyro_gcm.inference.views import unannounced
 from pyro_gcm.prediction.psis import imported_arviz
 
 #: Names of dimensions and their labels.

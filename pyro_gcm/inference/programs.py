@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pyro
 import pyro.distributions as dist
 import torch
+from pyro.infer.util import is_validation_enabled
+from pyro.ops.provenance import detach_provenance
 from torch import Tensor, nn
 from torch.distributions import biject_to
 
+from pyro_gcm._utils.torch_state import Randomness
+from pyro_gcm._utils.validation import checked_data, positive_int
 from pyro_gcm.distributions.event_sides import Left
 from pyro_gcm.inference.reading import Plan, Reached, Reader, of
+from pyro_gcm.inference.views import SiteGuard
 from pyro_gcm.nets.conditional import positive
+
+#: A column that may be left out.
+Given = Tensor | None
+#: Root mean square of a column above which a model that has not learned its units warns.
+_LARGE = 4.0
 
 #: Spread of the guide of a site that all rows share, at the start.
 _SCALE = 0.1
@@ -152,3 +165,128 @@ class SharedSite(NamedTuple):
         if not (isinstance(transform, dist.transforms.ComposeTransform) and not transform.parts):
             normal = dist.TransformedDistribution(normal, [transform])
         return normal.to_event(len(self.event_shape))
+
+
+# Programs
+
+
+def model(self: Any, x: Given = None, r: Given = None, y: Given = None, *, size: int = 1) -> Tensor:
+    """The story as an explicit Pyro program; what is not given is drawn.
+
+    :param x: [B, x_dim] in data units; needed with a conditional prior. `r`: [B, r_dim].
+    :param y: [B].
+    :param size: number of rows when neither x nor r is given.
+    :returns: y, [B].
+    """
+    x, r, y, rows = _inputs(self, x, r, y, size)
+    plan = Plan(given=(), averages=self.objective_records[self.objective].averages)
+    story = Programmed(self, plan, self.plan("conditional"), x, r)
+    story.shared = self.shared(story.share)
+    with pyro.plate("data", rows, dim=-1), SiteGuard():
+        drawn: Tensor = story.tell(x, r, y)
+    return drawn
+
+
+def guide(
+    self: Any, x: Given = None, r: Given = None, y: Given = None, *, size: int = 1
+) -> Tensor | None:
+    """Guide of `inference.conditional(model)`: the latent sites from `guide_story`.
+
+    A z with a finite support is summed out, so that it has no site here.
+
+    :returns: the value of the first site, or None.
+    """
+    plan = self._once("guide", lambda: replace(self.plan("conditional"), left=("c",)))
+    return guide_of(self, plan, x, r, y)
+
+
+def guide_of(self: Any, plan: Plan, x: Given, r: Given = None, y: Given = None) -> Tensor | None:
+    """The guide for a plan; where it averages, a finite z is summed over, q(z) = p(z)."""
+    if x is None:
+        raise ValueError("x must be given: the guide reads it")
+    x, r, y, rows = _inputs(self, x, r, y, 1)
+    story = Guided(self, plan, x, r)
+    self.guide_shared(story.share_guided)
+    story.shared = self.shared(story.share)
+    with pyro.plate("data", rows, dim=-1):
+        return story.run(x, r, y, self.latents(plan))
+
+
+def _inputs(model: Any, x: Any, r: Any, y: Any, size: int) -> tuple[Any, Any, Any, int]:
+    """Inputs, their values checked while Pyro's validation is on, and the number of rows."""
+    if is_validation_enabled():
+        data = checked_data(model, x, r, y, device=model.device)
+        # The checks see copies without a gradient; programs may be differentiated by x and r.
+        x, r = (given_or(v, data.get(n)) for n, v in (("x", x), ("r", r)))
+        y = data.get("y")
+    if y is not None and not model.is_trained and _announces.get() and torch.is_grad_enabled():
+        model.is_trained = True  # by SVI, say
+        for name, values in (("x", x), ("r", r), ("y", y)):
+            if values is not None and (values.double().square().nanmean(0).sqrt() > _LARGE).any():
+                model.warn_once(
+                    f"{model.name} is trained on values of {name} that are not standardised, and "
+                    "has not learned their units: call model.learn_units(x, r, y) before "
+                    "pyro.infer.SVI"
+                )
+    model.shared_sites()  # whose guide has parameters
+    announce(model.name, model)
+    given = r if x is None else x
+    return x, r, y, positive_int("size", size) if given is None else len(given)
+
+
+def given_or(given: Any, checked: Any) -> Any:
+    """Return the checked tensor, or the given one if it has a gradient."""
+    if isinstance(given, Tensor) and given.requires_grad and checked is not None:
+        return given.to(checked.device)
+    return checked
+
+
+def shared_sites(model: Any) -> dict[str, SharedSite]:
+    """The sites that all rows share, whose guide gets its parameters."""
+    sites = {}
+
+    def line(name: str, p: Any) -> Tensor:
+        p = of(p)
+        sites[name] = SharedSite(name, p.event_shape, p.support)
+        sites[name].add_parameters(model.shared_guide, model.base_samples.samples)
+        return p.sample()
+
+    with torch.no_grad(), Randomness(0, model.device).in_use():
+        model.shared(line)
+    return sites
+
+
+# Parameters in Pyro's store
+
+_announces = ContextVar("announces_parameters", default=True)
+
+
+def announce(name: str, module: nn.Module) -> None:
+    """Tell Pyro's store of the parameters, for `pyro.infer.SVI`; not inside `unannounced`.
+
+    :raises RuntimeError: where the store has other tensors under these names, which would be
+        trained in the place of the module's.
+    """
+    if not _announces.get():
+        return
+    for key, parameter in module.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        known = pyro.param(f"{name}$$${key}", parameter)
+        if detach_provenance(known) is not parameter:
+            raise RuntimeError(
+                f"name={name!r} is taken in Pyro's parameter store by other tensors, which would "
+                "be trained in place of this model's: call pyro.clear_param_store(), or give the "
+                "model another name (a handler that replaces parameters, such as poutine.lift, "
+                "cannot reach those of a module: make them sites in `shared` instead)"
+            )
+
+
+@contextmanager
+def unannounced() -> Iterator[None]:
+    """For a trainer that holds the parameters itself: saves a message a parameter and run."""
+    token = _announces.set(False)
+    try:
+        yield
+    finally:
+        _announces.reset(token)

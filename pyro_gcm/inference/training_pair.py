@@ -16,15 +16,10 @@ from torch import Tensor
 from pyro_gcm._utils.torch_state import Randomness, evaluating
 from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
+from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.inference.reading import Plan, Program, of
 from pyro_gcm.inference.scored import PaperLoss
-from pyro_gcm.inference.views import (
-    ScaleSites,
-    collapse,
-    conditional,
-    given_covariates,
-    unannounced,
-)
+from pyro_gcm.inference.views import ScaleSites, collapse, conditional, given_covariates
 from pyro_gcm.prediction.predicted import Dry
 
 ELBOS: dict[str, Callable[..., ELBO]] = {

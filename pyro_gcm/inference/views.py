@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+import math
+from collections.abc import Collection
 from typing import Any
 
 import pyro
-from pyro.distributions import TorchDistribution
-from pyro.ops.provenance import detach_provenance
+import torch
+from pyro.distributions import Independent, TorchDistribution
+from pyro.ops.provenance import get_provenance
+from pyro.poutine import runtime
+from pyro.poutine.block_messenger import BlockMessenger
 from pyro.poutine.messenger import Messenger
+from pyro.poutine.replay_messenger import ReplayMessenger
 from pyro.poutine.scale_messenger import ScaleMessenger
-from torch import nn
+from torch import Tensor
 
 from pyro_gcm._utils.validation import positive
+from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions.event_sides import Left
-from pyro_gcm.inference.guards import GuidedCost
 from pyro_gcm.inference.reading import Program
+
+_CURE = (
+    "Integrate the cost out with inference.collapse(model) (or inference.conditional), and make an "
+    "autoguide of that program; or give the guide a site 'c' from the exact CostPosterior."
+)
 
 
 def collapse(
@@ -64,7 +72,7 @@ def given_inputs(model: Program) -> Program:
     """The program with x and r as inputs: sites x, r and w are kept from every handler outside.
 
     A latent variable that r depends on is drawn from its distribution given x and r, where its site
-    says so: `infer={"given_inputs": function -> distribution}`, as the kernel k of `IGCM` does.
+    says so: `infer={"given_inputs": function -> distribution}`, as k of `IGCM` does.
 
     :raises RuntimeError: when run without x or r.
     """
@@ -109,7 +117,7 @@ def _wrap(messenger: Messenger, model: Program) -> Program:
 class CollapseMessenger(Messenger):
     """Handler behind `collapse`: a site's distribution in the place of its value."""
 
-    def __init__(self, cost: str = "c", outcome: str = "y", kernel: str | None = None) -> None:
+    def __init__(self, cost: str, outcome: str, kernel: str | None) -> None:
         super().__init__()
         self.cost, self.outcome, self.kernel = cost, outcome, kernel
         self.names = [cost] if kernel is None else [cost, kernel]
@@ -119,13 +127,12 @@ class CollapseMessenger(Messenger):
         return super().__enter__()
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> Any:
-        unused = list(self._left)
-        self._left = {}
         # First off the stack, or the handler would stay there for every later program.
         result = super().__exit__(exc_type, exc_value, traceback)
-        if exc_type is None and unused:
+        if exc_type is None and self._left:
             raise RuntimeError(
-                f"collapse hid site '{unused[0]}', but no site '{self.outcome}' came after it"
+                f"collapse hid site '{next(iter(self._left))}', but no site '{self.outcome}' came "
+                "after it"
             )
         return result
 
@@ -180,11 +187,13 @@ class UncollapseMessenger(CollapseMessenger):
                 if self.kernel is not None:
                     k = pyro.sample(self.kernel, marginal.revenue_posterior(y))
                     marginal = marginal.given_revenue(k)
-                pyro.sample(self.cost, GuidedCost(marginal.cost_posterior(y), 0))
+                pyro.sample(self.cost, _GuardedSite(marginal.cost_posterior(y), 0))
             finally:
                 self._recovering = False
-        elif self._recovering and isinstance(msg["fn"], GuidedCost):
-            msg["fn"].is_guided, msg["fn"].site_mask = not msg["is_observed"], msg["mask"]
+        elif self._recovering and isinstance(fn := msg["fn"], _GuardedSite):
+            fn.cost, fn.site_mask = None if msg["is_observed"] else msg["value"], msg["mask"]
+            y = getattr(fn.base_dist, "outcome", None)  # which may not decide the event
+            fn.jumps = y is not None and bool(((y > 0) & (y < 1)).any())
 
 
 class HideInputsMessenger(Messenger):
@@ -218,40 +227,104 @@ class ScaleSites(ScaleMessenger):
             super()._process_message(msg)
 
 
-_announces = ContextVar("announces_parameters", default=True)
+class SiteGuard(Messenger):
+    """Raises an error where a program would be trained on another bound than it looks.
 
-
-def announce(name: str, module: nn.Module) -> None:
-    """Tell Pyro's store of the parameters, for `pyro.infer.SVI`; not inside `unannounced`.
-
-    :raises RuntimeError: where the store has other tensors under these names, which would be
-        trained in the place of the module's.
+    A cost drawn from p(c|z), or by an autoguide, contradicts an observed y most of the time, so
+    that the density of y is 0. Drawing is harmless; asking for that density raises, and for the
+    draws of a guide asking for its gradient. A finite site that the guide leaves out is to be
+    summed out; a bound that does not do so would be a bound on something else.
     """
-    if not _announces.get():
+
+    _infer, _from_prior = None, False
+    _guided: Any = None
+
+    def _pyro_sample(self, msg: Any) -> None:
+        if msg["name"] == "c":
+            self._infer = msg["infer"]
+        elif msg["name"] == "y":
+            guided = getattr(msg["fn"], "cost", None) is self._guided is not None
+            if guided or (self._from_prior and msg["is_observed"]):
+                msg["fn"] = _GuardedSite(msg["fn"], 0)
+
+    def _pyro_post_sample(self, msg: Any) -> None:
+        fn, drawn = msg["fn"], not msg["is_observed"]
+        if msg["infer"].get("enumerate") and drawn:
+            _check_summed_out(msg)
+        if msg["name"] == "c":
+            if "prior" in msg["infer"] and drawn:  # of an AutoMessenger
+                raise RuntimeError(
+                    f"the guide, such as AutoNormalMessenger, draws site 'c', without y. {_CURE}"
+                )
+            # A guide's replay and `collapse` each bring an `infer` of their own.
+            self._from_prior = drawn and msg["infer"] is self._infer
+            value = msg["value"]
+            guided = drawn and isinstance(value, Tensor) and value.requires_grad
+            self._guided = value if guided else None
+        elif isinstance(fn, _GuardedSite):
+            fn.from_prior, fn.cost = self._from_prior and not drawn, self._guided
+            fn.site_mask, fn.jumps = msg["mask"], not fn.support.is_discrete
+
+
+def _check_summed_out(msg: Any) -> None:
+    """Refuse a finite site that a bound draws from its prior, since its guide has no such site."""
+    stack: Any = runtime._PYRO_STACK
+    looks = any(isinstance(handler, BlockMessenger) for handler in stack)  # for plates' nesting
+    if looks or msg["infer"].get("_enumerate_dim") is not None:
         return
-    for key, parameter in module.named_parameters():
-        if not parameter.requires_grad:
-            continue
-        known = pyro.param(f"{name}$$${key}", parameter)
-        if detach_provenance(known) is not parameter:
+    replays = [handler for handler in stack if isinstance(handler, ReplayMessenger)]
+    if any(handler.trace is not None and msg["name"] not in handler.trace for handler in replays):
+        raise RuntimeError(
+            f"site '{msg['name']}' has finitely many values, which this bound does not sum out: it "
+            "would draw one from its prior, and be no bound on log p(y | x, r). Use "
+            "pyro.infer.TraceEnum_ELBO"
+        )
+
+
+class _GuardedSite(Independent):
+    """The distribution of a site as it is, `Independent(fn, 0)`, but for its density.
+
+    Importance sampling and MCMC may meet a density of 0, where c contradicts y. A gradient along
+    the draws of a guide does not see that edge, and the bound is -inf.
+    """
+
+    from_prior = False
+    #: That a guide has drawn; with the site's mask, and whether the density jumps elsewhere.
+    cost: Tensor | None = None
+    site_mask: Any = None
+    jumps = False
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Log-density, whose gradient with respect to a guided cost is refused where it is wrong.
+
+        :raises RuntimeError: for a cost from its prior, unless the program is rendered.
+        """
+        if self.from_prior and not get_provenance(value):
             raise RuntimeError(
-                f"name={name!r} is taken in Pyro's parameter store by other tensors, which would "
-                "be trained in place of this model's: call pyro.clear_param_store(), or give the "
-                "model another name (a handler that replaces parameters, such as poutine.lift, "
-                "cannot reach those of a module: make them sites in `shared` instead)"
+                "site 'c' was drawn from p(c|z) although y is observed, so the draw contradicts y. "
+                f"{_CURE}"
+            )
+        log_p: Tensor = super().log_prob(value)
+        if self.cost is None or not (self.cost.requires_grad and torch.is_grad_enabled()):
+            return log_p
+        contradicts = log_p == -math.inf
+        if self.site_mask is not None:
+            contradicts = contradicts & self.site_mask
+        refused = bool(contradicts.any())
+
+        def tell(gradient: Tensor) -> None:
+            if refused:
+                raise RuntimeError(
+                    "the guide, such as AutoNormal, draws site 'c' where it contradicts y: the "
+                    f"density is 0 there and the loss infinite. {_CURE}"
+                )
+            warn_user(
+                "the density of y given c jumps where a cost meets its revenue; the gradient along "
+                f"reparametrised draws of site 'c' does not see that, and is biased. {_CURE}"
             )
 
-
-def is_announcing() -> bool:
-    """Whether `announce` does anything: not inside `unannounced`."""
-    return _announces.get()
-
-
-@contextmanager
-def unannounced() -> Iterator[None]:
-    """For a trainer that holds the parameters itself: saves a message a parameter and run."""
-    token = _announces.set(False)
-    try:
-        yield
-    finally:
-        _announces.reset(token)
+        if not (refused or self.jumps):
+            return log_p
+        along = 0.0 * self.cost.nan_to_num(posinf=0.0).sum()
+        along.register_hook(tell)
+        return log_p + along

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from pyro_gcm._utils.standardizer import KnownMoments
 from pyro_gcm._utils.validation import matrix, one_of, positive_int
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.inference.programs import SharedSite
+from pyro_gcm.inference import programs
 from pyro_gcm.inference.reading import Objective, Plan
 from pyro_gcm.inference.training_pair import TrainingPair, training_pair
-from pyro_gcm.models import build, programs
+from pyro_gcm.models import build, factors
 from pyro_gcm.nets import Conditional, Standardizer
 from pyro_gcm.nets.products import with_even_rows
 from pyro_gcm.prediction.base_samples import BaseSamples
@@ -109,7 +109,7 @@ class OrderEventModel(nn.Module):
         for name, site in self.shared_sites().items():
             sample(name, site.guide(self.shared_guide))
 
-    def shared_sites(self) -> dict[str, SharedSite]:
+    def shared_sites(self) -> dict[str, programs.SharedSite]:
         """The sites that all rows share, by name; their guide has parameters from here on."""
         if type(self).shared is OrderEventModel.shared:
             return {}
@@ -117,9 +117,9 @@ class OrderEventModel(nn.Module):
 
     # Functions of a model: programs of Pyro, and the factors that the models share.
     model, guide, guide_of = programs.model, programs.guide, programs.guide_of
-    z_dist, z_guide_dist, c_dist = programs.z_dist, programs.z_guide_dist, programs.c_dist
-    covariates, read_covariates = programs.covariates, programs.read_covariates
-    outcome_dist = programs.outcome_dist
+    z_dist, z_guide_dist, c_dist = factors.z_dist, factors.z_guide_dist, factors.c_dist
+    covariates, read_covariates = factors.covariates, factors.read_covariates
+    outcome_dist = factors.outcome_dist
 
     def conditional_hidden(self, hidden: Any) -> Any:
         """Hidden layers of a network of `covariates`."""

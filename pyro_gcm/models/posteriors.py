@@ -21,7 +21,7 @@ from pyro_gcm._utils.validation import (
     shown,
 )
 from pyro_gcm.distributions import LatentMixture
-from pyro_gcm.inference.views import unannounced
+from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.models.calls import Count, prediction
 from pyro_gcm.nets.products import block_rows
 from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows

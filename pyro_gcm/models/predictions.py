@@ -17,10 +17,10 @@ from pyro_gcm._utils.validation import (
     positive,
     positive_int,
 )
+from pyro_gcm.inference.programs import given_or
 from pyro_gcm.models import posteriors
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.calls import Count, prediction
-from pyro_gcm.models.programs import given_or
 from pyro_gcm.prediction.blocks import blocks
 from pyro_gcm.prediction.draws import Draws, Rows, SurfaceDraws
 from pyro_gcm.prediction.predicted import FixedNoise, Latent, Predicted

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference import ImportanceWeightedELBO, collapse, conditional, uncollapse
-from pyro_gcm.inference.views import announce, unannounced
+from pyro_gcm.inference.programs import announce, unannounced
 
 RESPONSES = ["binary", "continuous", "quantile"]
 responses = pytest.mark.parametrize("response", RESPONSES)

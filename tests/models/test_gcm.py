@@ -18,7 +18,7 @@ from torch import Tensor
 
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.inference import conditional
-from pyro_gcm.inference.views import unannounced
+from pyro_gcm.inference.programs import unannounced
 
 
 def rows(count: int = 12, response: str = "binary") -> tuple[Tensor, Tensor, Tensor]:

@@ -20,7 +20,7 @@ from pyro_gcm.estimators.estimator import MonotoneEstimator, in_numpy, same_as_f
 from pyro_gcm.estimators.targets import Array, row_weights, target_numbers
 from pyro_gcm.estimators.training import Trained, TrainingRows
 from pyro_gcm.inference import fit
-from pyro_gcm.inference.epoch_search import PATIENCE, SCHEDULE, VALIDATION
+from pyro_gcm.inference.epochs import PATIENCE, SCHEDULE, VALIDATION
 from pyro_gcm.members import out_of_fold
 from pyro_gcm.responses import RESPONSES
 

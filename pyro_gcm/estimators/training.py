@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.validation import positive, positive_int, shown
 from pyro_gcm.inference import Crossed, FitResult, cross_fit, fit, search_epochs
-from pyro_gcm.inference.epoch_search import MOST, SCHEDULE
+from pyro_gcm.inference.epochs import MOST, SCHEDULE
 from pyro_gcm.members import build_members
 from pyro_gcm.models import GCM, IGCM, MemberGCM
 from pyro_gcm.models.base import OrderEventModel

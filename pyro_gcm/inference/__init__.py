@@ -1,9 +1,8 @@
 """Program views, bounds and training."""
 
 from pyro_gcm.inference.bayesian import Bayesian, WeightPosterior, bayesian
-from pyro_gcm.inference.cross_fit import Crossed, cross_fit
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
-from pyro_gcm.inference.epoch_search import search_epochs
+from pyro_gcm.inference.epochs import Crossed, cross_fit, search_epochs
 from pyro_gcm.inference.fit import fit
 from pyro_gcm.inference.program_arviz import program_to_arviz
 from pyro_gcm.inference.programs import unannounced

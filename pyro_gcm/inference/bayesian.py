@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyro
@@ -13,10 +14,11 @@ from pyro.infer import SVI, Trace_ELBO
 from pyro.infer.autoguide import AutoLowRankMultivariateNormal, AutoNormal
 from pyro.infer.autoguide.initialization import init_to_value
 from pyro.optim import ClippedAdam
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call
 from tqdm.auto import tqdm
 
-from pyro_gcm._utils.torch_state import Randomness, one_thread
+from pyro_gcm._utils.torch_state import Randomness, evaluating, one_thread
 from pyro_gcm._utils.validation import (
     ArrayLike,
     flag,
@@ -26,14 +28,15 @@ from pyro_gcm._utils.validation import (
     positive_int,
     seed_of,
     share,
+    shown,
 )
-from pyro_gcm.inference.weight_sites import Prior, WeightSites
 from pyro_gcm.prediction.blocks import mean_of_draws
 from pyro_gcm.prediction.draws import Rows
+from pyro_gcm.prediction.predicted import Predicted
 
-GUIDES = ("normal", "low_rank", "laplace", "sgld")
-#: Gradients of so many rows that are taken together.
-_AT_ONCE = 64
+#: A name and a tensor of weights to their prior, of the shape of the tensor.
+Prior = Callable[[str, Tensor], Any]
+GUIDES = ("normal", "low_rank", "sgld")
 
 
 def scaled_normal(name: str, weight: Tensor) -> Any:
@@ -53,7 +56,7 @@ def bayesian(
 
     The likelihood of a row is p(y | x, r) of the model with z averaged out, over the draws that its
     predictions use. `Bayesian.program` has no other sites than the weights, so that any autoguide,
-    NUTS or HMC runs on it; `Bayesian.fit` has four ways to posterior draws.
+    NUTS or HMC runs on it; `Bayesian.fit` has three ways to posterior draws.
 
     :param model: a `GCM`, `IGCM` or `MemberGCM`, best after `fit`: its weights are where training
         begins. It has to know its units (`fit`, or `learn_units`), and is not changed.
@@ -78,8 +81,60 @@ def bayesian(
     return Bayesian(model, prior, [parts] if isinstance(parts, str) else parts, num_samples)
 
 
-class Bayesian(WeightSites):
+class Bayesian:
     """A model whose weights have priors, as `bayesian` returns it."""
+
+    def __init__(self, model: Any, prior: Prior, parts: Sequence[str], num_samples: int) -> None:
+        trained = model.trained_parameters(model.objective)
+        chosen = {n: p for n, p in trained.items() if not parts or n.startswith(tuple(parts))}
+        for part in parts:
+            if not any(name.startswith(part) for name in trained):
+                raise ValueError(f"parts must begin names of weights, got {part!r}")
+        #: The weights by name, as the model has them.
+        self.weights: dict[str, Tensor] = {n: p.detach().clone() for n, p in chosen.items()}
+        self.model, self.prior = model, prior
+        for name, weight in self.weights.items():
+            shape = getattr(prior(name, weight), "batch_shape", None)
+            if shape != weight.shape:
+                raise ValueError(
+                    f"prior must give independent distributions of shape {tuple(weight.shape)} for "
+                    f"{name!r}, got {shown(shape)}"
+                )
+        self._likelihood = _Likelihood(model, positive_int("num_samples", num_samples))
+
+    def program(
+        self, x: ArrayLike, r: ArrayLike, y: ArrayLike, rows: int | None = None
+    ) -> dict[str, Tensor]:
+        """The Pyro program: weights from their prior, and the likelihood of rows.
+
+        :param x, r, y: as in `fit`.
+        :param rows: of the whole data set, if these are a batch of it.
+        """
+        values = {
+            name: pyro.sample(name, self.prior(name, weight).to_event(weight.dim()))
+            for name, weight in self.weights.items()
+        }
+        scale = 1.0 if rows is None else rows / len(x)
+        with pyro.plate("data", len(x)), pyro.poutine.scale(scale=scale):
+            pyro.factor("log_likelihood", self.log_likelihood(values, x, r, y))
+        return values
+
+    def log_likelihood(
+        self, weights: Mapping[str, Tensor], x: ArrayLike, r: ArrayLike, y: ArrayLike
+    ) -> Tensor:
+        """log p(y | x, r, weights) of rows, [B], differentiable in the weights."""
+        named = {f"model.{name}": value for name, value in weights.items()}
+        found: Tensor = functional_call(self._likelihood, named, (x, r, y))
+        return found
+
+    def with_weights(self, weights: Mapping[str, Tensor]) -> Any:
+        """A copy of the model with these weights: a draw of a guide, of NUTS, or of `program`."""
+        made: Any = copy.deepcopy(self.model)
+        with torch.no_grad():
+            for name, value in weights.items():
+                made.get_parameter(name).copy_(value)
+        made.is_trained = True
+        return made
 
     @one_thread()
     def fit(
@@ -99,10 +154,6 @@ class Bayesian(WeightSites):
         """Draws of the weights given the rows.
 
         - "normal", "low_rank": variational, by `AutoNormal` and `AutoLowRankMultivariateNormal`.
-        - "laplace": a normal around the mode, whose precision is that of the prior and the sum of
-          the squared gradients of the rows (the empirical Fisher information). For the weights of
-          last layers, by `parts`: along directions of all weights of which the data say nothing,
-          draws lie so far away that the networks are no longer linear in them.
         - "sgld": Langevin dynamics with gradients of batches (Welling & Teh 2011), whose steps are
           scaled by running means of the squared gradients (Li et al. 2016); the second half of the
           steps gives the draws.
@@ -134,8 +185,6 @@ class Bayesian(WeightSites):
         with Randomness(seed, self.model.device).in_use():
             if guide == "sgld":
                 draws = self._langevin(batches(), len(data.x), steps, rate, count)
-            elif guide == "laplace":
-                draws = self._laplace(batches(), data, rate, count)
             else:
                 draws = self._variational(guide, batches(), len(data.x), rate, steps, count)
         return WeightPosterior([self.with_weights(values) for values in draws])
@@ -161,12 +210,13 @@ class Bayesian(WeightSites):
     def _langevin(
         self, batches: Iterator[Rows], rows: int, steps: int, rate: float, count: int
     ) -> list[dict[str, Tensor]]:
-        weights = self.start()
+        weights = {n: w.clone().requires_grad_() for n, w in self.weights.items()}
         squares = {n: torch.zeros_like(w) for n, w in weights.items()}
         wanted = torch.linspace(steps // 2, steps - 1, count).long().tolist()
         draws = []
         for step, batch in enumerate(batches):
-            log_prior, log_p = self.log_posterior(weights, batch, rows)
+            log_prior = sum(self.prior(n, w).log_prob(w).sum() for n, w in weights.items())
+            log_p = self.log_likelihood(weights, batch.x, batch.r, batch.y)
             total = log_prior / rows + log_p.mean()
             gradients = torch.autograd.grad(total, list(weights.values()))
             size = rate * (1.0 + 10.0 * step / steps) ** -0.55
@@ -180,38 +230,30 @@ class Bayesian(WeightSites):
             draws += [{n: w.detach().clone() for n, w in weights.items()}] * wanted.count(step)
         return draws
 
-    def _laplace(
-        self, batches: Iterator[Rows], data: Rows, rate: float, count: int
-    ) -> list[dict[str, Tensor]]:
-        weights, rows = self.start(), len(data.x)
-        adam = torch.optim.Adam(weights.values(), lr=rate)
-        for batch in batches:
-            log_prior, log_p = self.log_posterior(weights, batch, rows)
-            adam.zero_grad()
-            (-log_prior / rows - log_p.mean()).backward()
-            adam.step()
-        mode = torch.cat([w.detach().flatten() for w in weights.values()])
-        flat = mode.double().requires_grad_()
-        log_prior = sum(self.prior(n, w).log_prob(w).sum() for n, w in self.unflatten(flat).items())
-        (slope,) = torch.autograd.grad(torch.as_tensor(log_prior), flat, create_graph=True)
-        (curvature,) = torch.autograd.grad(slope.sum(), flat)  # priors are independent
-        precision = torch.diag(-curvature)
-        for index in torch.arange(rows, device=mode.device).split(_AT_ONCE):
-            _, log_p = self.log_posterior(weights, data.take(index), rows)
-            eye = torch.eye(len(log_p)).to(log_p)
-            each = torch.autograd.grad(log_p, list(weights.values()), eye, is_grads_batched=True)
-            g = torch.cat([part.flatten(1) for part in each], 1).double()
-            precision += g.T @ g
-        factor = torch.linalg.cholesky(precision)
-        noise = torch.randn(len(mode), count, dtype=torch.float64, device=mode.device)
-        steps = torch.linalg.solve_triangular(factor.T, noise, upper=True).T
-        return [self.unflatten(mode + step.to(mode)) for step in steps]
+
+class _Likelihood(nn.Module):
+    """log p(y | x, r) of a model, for weights that stand in for its own in a `functional_call`."""
+
+    def __init__(self, model: Any, num_samples: int) -> None:
+        super().__init__()
+        self.model: Any = model
+        self.num_samples = num_samples
+
+    def forward(self, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
+        """Return log p(y | x, r) of every row, [B]."""
+        model = self.model
+        rows = model.rows(x, r, y, required="xry")
+        noise = model.noise(self.num_samples)
+        with evaluating(model):
+            draws = Predicted(model, model.prediction_plan, noise).read(rows.x, rows.r)
+        draws = draws.of_selected(model.response, rows)
+        return draws.log_mean(draws.log_likelihood(rows).expand(draws.num_draws, -1))
 
 
 class WeightPosterior(NamedTuple):
     """Models whose weights are draws from their posterior.
 
-    :param models: S of them, each with all that a model has; as `replicates` of
+    :param models: S of them, each with all that a model has, such as `log_prob`; as `replicates` of
         `diagnostics.marginal_effects`, too.
     """
 
@@ -231,13 +273,3 @@ class WeightPosterior(NamedTuple):
         draws, tail = self.predict_draws(x, r).double(), 0.5 * (1.0 - level)
         ends = torch.tensor([tail, 1.0 - tail], dtype=torch.float64, device=draws.device)
         return draws.quantile(ends, 0).T
-
-    def log_likelihood(self, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
-        """log p(y | x, r, weights) of every draw and row, [S, B]: for PSIS-LOO of `to_arviz`."""
-        return torch.stack([model.log_prob(x, r, y) for model in self.models])
-
-    def replicated(self, x: ArrayLike, r: ArrayLike, seed: int = 0) -> Tensor:
-        """An outcome of every row from every draw of the weights, [S, B]: what checks compare."""
-        models = enumerate(self.models)
-        drawn = [m.predictive(x, r).sample(1, seed=seed + s)[0] for s, m in models]
-        return torch.stack(drawn)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from pyro_gcm import GCM, FitResult, fit
-from pyro_gcm.inference.epoch_search import best_epoch
+from pyro_gcm.inference.epochs import best_epoch
 from pyro_gcm.members import build_members
 from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.training import AdamW

@@ -1,4 +1,4 @@
-"""Weights with priors: the likelihood, four posteriors beside NUTS, and their predictions."""
+"""Weights with priors: the likelihood, three posteriors beside NUTS, and their predictions."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_likelihood_is_that_of_predictions(kind: str) -> None:
 @pytest.mark.long(keep=())
 @pytest.mark.parametrize(
     ("guide", "off", "narrower"),
-    [("normal", 0.4, 3.5), ("low_rank", 0.4, 1.5), ("laplace", 0.4, 1.2), ("sgld", 0.9, 1.5)],
+    [("normal", 0.4, 3.5), ("low_rank", 0.4, 1.5), ("sgld", 0.9, 1.5)],
 )
 def test_posteriors_of_a_few_weights_are_near_that_of_nuts(
     guide: str, off: float, narrower: float
@@ -118,10 +118,6 @@ def test_draws_answer_what_users_ask() -> None:
     draws = posterior.predict_draws(few.x, few.r)
     assert (bands[:, 0] < bands[:, 1]).all()
     torch.testing.assert_close(posterior.predict(few.x, few.r), draws.mean(0))
-    assert posterior.log_likelihood(*few[:3]).shape == (6, 7)
-    replicated = posterior.replicated(few.x, few.r)
-    assert replicated.shape == (6, 7)
-    assert set(replicated.unique().tolist()) <= {0.0, 1.0}
     effects = marginal_effects(posterior.models[0], few.x, few.r, replicates=posterior.models)
     assert (effects["lower"] < effects["upper"]).all()
     assert "c" in posterior.models[0].cost_posterior(*few[:3], num_samples=20, progress=False)
@@ -155,7 +151,7 @@ def test_intervals_hold_weights_from_the_prior_as_often_as_they_say() -> None:
         model = weights.with_weights({LAST: truth})
         y = model.predictive(data.x, data.r).sample(1, seed=seed)[0]
         found = weights.fit(
-            data.x, data.r, y, guide="laplace", steps=150, batch_size=600, learning_rate=0.05,
+            data.x, data.r, y, guide="low_rank", steps=300, batch_size=600, learning_rate=0.02,
             num_draws=200, seed=seed, progress=False,
         )  # fmt: skip
         draws = torch.stack([one.get_parameter(LAST).detach() for one in found.models])

@@ -11,7 +11,7 @@ import zoo
 from torch import Tensor
 
 from pyro_gcm import GCM, fit
-from pyro_gcm.inference.cross_fit import cross_fit, folds_of
+from pyro_gcm.inference.epochs import cross_fit, folds_of
 from pyro_gcm.members import fit_members, out_of_fold
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.models.member_settings import MemberSettings

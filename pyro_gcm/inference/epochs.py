@@ -1,9 +1,10 @@
-"""Cross-fitting of members: each leaves out folds of the rows, and tells how well it predicts them.
+"""How many epochs are best: by training without some rows, which are scored.
 
-A fold is left out by several members, whose averaged prediction of its rows is one of networks that
-have not seen them. One training then says when to stop, and leaves out-of-fold predictions of all
-rows behind (Chernozhukov et al. 2018 name the idea; that of a single training is TabM's shared
-weights, which members leave out rows of by a weight of 0 in their losses).
+`search_epochs` leaves the same rows out of a whole model. Cross-fitting has each member leave out
+folds of the rows. A fold is left out by several members, whose averaged prediction of its rows is
+one of networks that have not seen them: one training says when to stop, and leaves out-of-fold
+predictions of all rows behind (Chernozhukov et al. 2018 name the idea; that of a single training is
+TabM's shared weights, which members leave out rows of by a weight of 0 in their losses).
 """
 
 from __future__ import annotations
@@ -19,14 +20,76 @@ from torch.optim import Optimizer
 
 from pyro_gcm._utils.validation import ArrayLike, checked_data, column_names, positive_int
 from pyro_gcm._utils.warn import told_once
-from pyro_gcm.inference.epoch_search import MOST, SCHEDULE
 from pyro_gcm.inference.fit import fit
 from pyro_gcm.inference.training_data import checked_weights, counted
-from pyro_gcm.training import FitResult
+from pyro_gcm.training import Diverged, FitResult
 from pyro_gcm.training.options import Adam, down
 
+#: Share of the rows that a search holds out.
+VALIDATION = 0.15
+#: Epochs without a better score after which a search ends.
+PATIENCE = 8
+#: At a constant rate, the default, an epoch gives the same weights in a search as afterwards.
+SCHEDULE = "constant"
+#: How many times the epochs that suit a model most often a search goes through.
+MOST = 3
 #: Epochs on all rows that follow, in those up to the best one.
 LAST = 0.15
+
+
+def search_epochs(
+    model: Any,
+    x: Any,
+    r: Any,
+    y: Any,
+    *,
+    epochs: int | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> int:
+    """The number of epochs that is best for rows that a training has not seen.
+
+    The rows are trained on without 15 % of them, and these are predicted after each epoch; the
+    weights of the model are afterwards as they were. Train with the number that is found and with
+    schedule="constant", with which the search is made.
+
+    :param epochs: of the search, at most; by default three times those of the model.
+    :param options: of `fit`, but for those that say when to stop.
+    :raises ValueError: as `fit`, and for too few rows.
+    :raises Diverged: as `fit`; the model is as it was.
+
+    >>> import torch
+    >>> from pyro_gcm import GCM, fit
+    >>> from pyro_gcm.inference import search_epochs
+    >>> x, r = torch.randn(200, 3), torch.rand(200, 2)
+    >>> y = (x[:, 0] + r.sum(1) > 1).float()
+    >>> model = GCM(3, 2)
+    >>> epochs = search_epochs(model, x, r, y, epochs=5, progress=False)
+    >>> result = fit(model, x, r, y, epochs=epochs, schedule="constant", progress=False)
+    """
+    most = epochs or MOST * model.training_defaults(len(y)).epochs
+    stops = {"validation": VALIDATION, "patience": PATIENCE, "epochs": most, "schedule": SCHEDULE}
+    before = copy.deepcopy(model.state_dict())
+    known = model.is_trained, model.training_summary
+    try:
+        return best_epoch(fit(model, x, r, y, **{**options, **stops, "seed": seed}))
+    except Diverged as error:
+        found = str(error).split(". The model has")[0]
+        raise Diverged(
+            f"{found}, in a search for the number of epochs. The model is as it was: lower "
+            "learning_rate or clip_norm"
+        ) from None
+    finally:
+        model.load_state_dict(before)
+        model.is_trained, model.training_summary = known
+
+
+def best_epoch(result: FitResult) -> int:
+    """Where the mean of three neighbouring validation losses is lowest."""
+    loss = torch.tensor([row["validation_loss"] for row in result.rows])
+    if len(loss) > 2:
+        loss = torch.cat([loss[:1], loss, loss[-1:]]).unfold(0, 3, 1).mean(-1)
+    return int(loss.argmin()) + 1
 
 
 class Crossed(NamedTuple):

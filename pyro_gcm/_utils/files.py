@@ -6,10 +6,14 @@ import hashlib
 import io
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+#: Bytes that `check_writable` writes.
+_ROOM = 1 << 20
 
 
 class DamagedFile(ValueError):
@@ -123,17 +127,16 @@ def usable(named: str | os.PathLike[str]) -> Path:
     return Path(named)
 
 
-def check_writable(path: Path) -> None:
-    """Refuse a place where the user can write no file.
+def check_writable(path: Path, *, is_folder: bool = False) -> None:
+    """Write a temporary file, of the size of a small model, where a file or a folder is to be.
 
-    :raises OSError: with the file and the reason.
+    :raises OSError: with the path and the reason, if nothing, or not as much, can be written there.
     """
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} could not be written: it is a folder")
-    place = Path(os.path.abspath(path)).parent
-    while not place.exists():
-        place = place.parent
-    if not place.is_dir():
-        raise NotADirectoryError(f"{path} could not be written: {place} is no folder")
-    if not os.access(place, os.W_OK):
-        raise PermissionError(f"{path} could not be written: {place} cannot be written to")
+    with told_of(path):
+        if path.is_dir() and not is_folder:
+            raise IsADirectoryError("it is a folder")
+        home = path.absolute() if is_folder else path.absolute().parent
+        while not home.exists():
+            home = home.parent
+        with tempfile.TemporaryFile(dir=home) as file:
+            file.write(bytes(_ROOM))

@@ -126,7 +126,7 @@ def check_out(out: Path | None, data: Path) -> None:
 
 def check_folder(out: Path, overwrite: bool) -> None:
     """Refuse a folder that cannot be written, or has what must not be lost."""
-    from pyro_gcm.io.saving import check_place, check_replaceable
+    from pyro_gcm.io import check_replaceable
 
     with blamed("--out"):
         try:
@@ -134,7 +134,7 @@ def check_folder(out: Path, overwrite: bool) -> None:
         except FileExistsError as error:
             told = str(error).replace("pass overwrite=True", "pass --overwrite")
             raise FileExistsError(told) from error
-        check_place(out)
+        check_writable(out, is_folder=True)
 
 
 def check_device(device: str) -> None:

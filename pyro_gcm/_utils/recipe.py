@@ -87,9 +87,14 @@ def name_of(cls: type) -> str | None:
     return next((name for name, known in _CLASSES.items() if known is cls), None)
 
 
-def registered(name: str) -> type | None:
-    """The class of a name, or None."""
-    return _CLASSES.get(name)
+def registered(name: str) -> type:
+    """The class of a name.
+
+    :raises ValueError: for a name that none has.
+    """
+    if name not in _CLASSES:
+        raise ValueError(f"{name!r} is a name that no class is registered as")
+    return _CLASSES[name]
 
 
 def made_again(cls: type, arguments: Mapping[str, Any]) -> Any:

@@ -111,7 +111,16 @@ def save(
     encoder = Encoder(factories)
     architecture = encoder.part(model_or_estimator, "")
     decoder = Decoder(encoder.tensors, factories, torch.device("cpu"))
-    _check_same(model_or_estimator, decoder.whole(architecture))
+    with undamaged("what is saved could not be loaded again:", MissingPart):
+        again = decoder.whole(architecture)
+    if isinstance(model_or_estimator, nn.Module):
+        made = {name: type(part) for name, part in again.named_modules()}
+        for name, part in model_or_estimator.named_modules():
+            if type(part) is not made.get(name):
+                raise ValueError(
+                    f"{name} is a {type(part).__name__}, which the model was not made with: pass "
+                    "the part to its constructor"
+                )
     weights = safetensors_of({name: encoder.tensors[name] for name in sorted(encoder.tensors)})
     card = {
         "format": FORMAT,
@@ -168,7 +177,6 @@ def load(
         raw = (folder / _weights_name(card)).read_bytes()
         if digest(raw) != card["weights"]:
             raise ValueError("was changed: its SHA-256 is not that of the save")
-    with undamaged(f"{folder}: {_weights_name(card)} is no safetensors file:"):
         # Into memory of their own, aligned as torch aligns it.
         tensors = {name: value.clone() for name, value in tensors_of(raw).items()}
     with undamaged(f"{folder}: {CARD} does not fit the weights:", MissingPart):
@@ -213,20 +221,6 @@ def check_replaceable(folder: Path, overwrite: bool) -> None:
 
 def _weights_name(card: dict[str, Any]) -> str:
     return f"weights-{card['weights'][:16]}.safetensors"
-
-
-def _check_same(saved: Any, again: Any) -> None:
-    """Refuse a module whose parts were exchanged after it was made."""
-    if not isinstance(saved, nn.Module):
-        return
-    parts = dict(again.named_modules())
-    for name, part in saved.named_modules():
-        mine, made = type(part), type(parts.get(name))
-        if mine is not made:
-            raise ValueError(
-                f"{name} is a {mine.__name__}, but the arguments that the {type(saved).__name__} "
-                f"was made with give a {made.__name__}: pass the part to its constructor"
-            )
 
 
 def signed(card: dict[str, Any]) -> bytes:

@@ -51,7 +51,8 @@ def export(
         which the extra `onnx` has to be installed.
     :param batch: number of rows B of the program, for runtimes that need one; any by default.
     :returns: the path.
-    :raises ValueError: for other models, or with a part of which torch can make no program.
+    :raises ValueError: for other models. Of a module of its own with choices that depend on values
+        `torch.export` can make no program, and raises errors of its own.
     :raises OSError: if the file cannot be written; one that was there is then unchanged.
 
     >>> import tempfile
@@ -73,13 +74,7 @@ def export(
         raise ValueError(f"path must end in {FORMATS[format]} for {format=}, got {path.name}")
     model = copy.deepcopy(model).requires_grad_(False)
     with exclusively(), torch.no_grad(), evaluating(model), pyro.validation_enabled(False):
-        try:
-            program, inputs = _program(model, rows)
-        except Exception as error:  # torch raises many types of errors
-            raise ValueError(
-                "model has a part that torch.export cannot follow, such as a module of its own "
-                f"with choices that depend on values: {str(error).splitlines()[0]}"
-            ) from error
+        program, inputs = _program(model, rows)
         content = _bytes_of(program, inputs, format)
     write_file(path, content)
     return path
@@ -168,12 +163,6 @@ def _bytes_of(program: Any, inputs: tuple[Tensor, ...], format: str) -> bytes:
         file = io.BytesIO()
         torch.export.save(program, file)
         return file.getvalue()
-    try:
-        import onnxscript  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            "format='onnx' needs the packages of the extra: pip install 'pyro-gcm[onnx]'"
-        ) from error
     with warnings.catch_warnings():  # of torch about itself
         warnings.simplefilter("ignore")
         made = torch.onnx.export(program, inputs, dynamo=True, verbose=False)

@@ -6,7 +6,7 @@ A node of the tree is one of these, and in arguments of a constructor also plain
     {"type": name, "data": {}, "parts": {}}      an object with `saved_state`
     {"type": name, "arguments": {}}              a module
     {"factory": path, "class": name}             a module from outside
-    {"same_as": path}                            a module that came before
+    {"same_as": path}                            a part that came before
     {"mapping": {}}, {"distribution": name}
 
 The node of a module that is no argument also has its "attributes" and names of "frozen" parameters.
@@ -40,7 +40,7 @@ class Encoder:
     def __init__(self, factories: Mapping[str, Any]) -> None:
         self.tensors: dict[str, Tensor] = {}
         self._factories = factories
-        self._paths: dict[int, str] = {}  # of the modules so far
+        self._paths: dict[int, str] = {}  # of the parts so far
 
     def part(self, value: Any, path: str) -> dict[str, Any]:
         """A module, an object with `saved_state` or a tensor as a node of the tree.
@@ -49,8 +49,7 @@ class Encoder:
         :raises TypeError: for anything else, and for a module from outside without a factory.
         """
         if path and isinstance(value, Tensor):
-            self.tensors[path] = stored(path, value)
-            return {"tensor": path}
+            return {"tensor": self._kept(value, path)}
         name = name_of(type(value))
         if name is not None and hasattr(value, "saved_state"):
             data, parts = value.saved_state()
@@ -62,19 +61,25 @@ class Encoder:
         node: dict[str, Any] = self._argument(value, path)
         if "same_as" not in node:
             for key, entry in value.state_dict().items():
-                self.tensors[_inside(path, key)] = stored(_inside(path, key), entry)
+                self._kept(entry, _inside(path, key))
             node["frozen"] = [k for k, p in value.named_parameters() if not p.requires_grad]
             attributes: Any = getattr(value, "saved_attributes", None)
             if attributes is not None:
                 node["attributes"] = plain(attributes(), "attributes")
         return node
 
+    def _kept(self, value: Tensor, path: str) -> str:
+        """The name of a tensor, of which a copy is kept on the CPU."""
+        kept = value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        self.tensors[path] = kept
+        return path
+
     def _argument(self, value: Any, path: str) -> Any:
         """The plain form of an argument; the tensors of a module are those of its owner."""
         if id(value) in self._paths:
             return {"same_as": self._paths[id(value)]}
         recipe = recipe_of(value)
-        if isinstance(value, nn.Module) and (recipe is not None or path in self._factories):
+        if recipe is not None or path in self._factories:
             self._paths[id(value)] = path
         if path in self._factories:
             return {"factory": path, "class": _class_name(value)}
@@ -83,13 +88,12 @@ class Encoder:
             known = name if getattr(dist, name, None) is value else name_of_family(value)
             if known is not None:
                 return {"distribution": known}
-        if recipe is not None:
-            passed = recipe.arguments.items()
-            arguments = {k: plain(v, _inside(path, k), self._argument) for k, v in passed}
-            return {"type": recipe.name, "arguments": arguments}
-        if isinstance(value, Mapping):
-            items = {k: plain(v, _inside(path, k), self._argument) for k, v in value.items()}
-            return {"mapping": items}
+        if recipe is not None or isinstance(value, Mapping):
+            passed = value if recipe is None else recipe.arguments
+            items = {k: plain(v, _inside(path, k), self._argument) for k, v in passed.items()}
+            return (
+                {"mapping": items} if recipe is None else {"type": recipe.name, "arguments": items}
+            )
         if value is None or isinstance(value, str | Real | list | tuple):
             return NotImplemented
         raise _refusal(path, value)
@@ -116,7 +120,8 @@ class Decoder:
 
         A forged tree may raise other errors than these.
 
-        :raises ValueError: if the tree and the tensors do not fit together.
+        :raises ValueError: if the tree has other modules than the tensors.
+        :raises RuntimeError: for a tensor of another shape.
         :raises MissingPart: if a factory is missing, or makes something else.
         """
         with exclusively(), torch.random.fork_rng(devices=[]):
@@ -132,13 +137,16 @@ class Decoder:
         """The object of a node; see `Encoder.part`."""
         match node:
             case {"tensor": name}:
-                return self._taken(name)
+                return self._left.pop(name)
             case {"type": name, "data": data, "parts": parts}:
                 made = {k: self.part(v, _inside(path, k)) for k, v in parts.items()}
-                return _class(name, path).from_saved_state(data, made)
+                return _class(name).from_saved_state(data, made)
         module = self.argument(node, path)
         if "same_as" not in node:
-            self._fill(module, path)
+            if isinstance(module, OrderEventModel):
+                module.shared_sites()  # whose guide has tensors
+            state = {key: self._left.pop(_inside(path, key)) for key in module.state_dict()}
+            module.load_state_dict(state, assign=True)  # in the type in which they were saved
             if "attributes" in node:
                 module.restore_attributes(node["attributes"])
             for name in node["frozen"]:
@@ -162,7 +170,7 @@ class Decoder:
                 passed = {k: self.argument(v, _inside(path, k)) for k, v in arguments.items()}
                 if isinstance(arguments.get("cost_family"), str):
                     _distribution(arguments["cost_family"])
-                made = made_again(_class(name, path), passed)
+                made = made_again(_class(name), passed)
             case dict():
                 raise ValueError(f"{path or 'the whole'} has the unknown keys {sorted(node)}")
             case _:
@@ -183,21 +191,6 @@ class Decoder:
         if _class_name(made) != cls:
             raise MissingPart(f"factories[{path!r}] must return a {cls}, got a {_class_name(made)}")
         return made
-
-    def _taken(self, name: str) -> Tensor:
-        if name not in self._left:
-            raise ValueError(f"tensor {name!r} is missing")
-        return self._left.pop(name)
-
-    def _fill(self, module: nn.Module, path: str) -> None:
-        """Put the tensors of a module into it, in the type in which they were saved."""
-        if isinstance(module, OrderEventModel):
-            module.shared_sites()  # whose guide has tensors
-        state = {key: self._taken(_inside(path, key)) for key in module.state_dict()}
-        try:
-            module.load_state_dict(state, assign=True)
-        except RuntimeError as error:
-            raise ValueError(f"tensors of {path or 'the whole'} do not fit: {error}") from error
 
 
 class MissingPart(ValueError):
@@ -242,28 +235,15 @@ def plain(
     )
 
 
-def stored(name: str, value: Tensor) -> Tensor:
-    """A tensor of its own on the CPU, as a file of safetensors holds it.
-
-    :raises TypeError: for one that it cannot hold.
-    """
-    if value.layout != torch.strided or value.is_meta or value.is_complex():
-        raise TypeError(f"{name} must be a dense, real tensor with values")
-    return value.detach().cpu().clone(memory_format=torch.contiguous_format)
-
-
 def _inside(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _class(name: Any, path: str) -> Any:
+def _class(name: str) -> Any:
     """The class that a name stands for, of those that are registered."""
     if name.startswith("estimators."):
         import pyro_gcm.estimators  # noqa: F401
-    cls = registered(name)
-    if cls is None:
-        raise ValueError(f"{path or 'the whole'} is a {name!r}, which no class is registered as")
-    return cls
+    return registered(name)
 
 
 def _class_name(value: Any) -> str:

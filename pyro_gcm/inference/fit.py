@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import torch
 from pyro.infer import ELBO
+from torch import Tensor
 from torch.optim import Optimizer
 
 from pyro_gcm._utils.torch_state import check_trainable, one_thread
@@ -15,7 +17,7 @@ from pyro_gcm._utils.validation import ArrayLike, flag, kind
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.scored import StoryLoss
-from pyro_gcm.inference.training_data import DataInMemory, StreamedData
+from pyro_gcm.inference.training_data import DataInMemory, StreamedData, columns_of
 from pyro_gcm.inference.training_pair import PyroLoss
 from pyro_gcm.streams import BatchRows, Source
 from pyro_gcm.training import FitResult, Training, TrainingOptions
@@ -126,33 +128,35 @@ def fit(
     bound = pair.bound(elbo, num_particles, model.response.default_elbo)
     is_read = not isinstance(elbo, ELBO) or type(elbo) is ImportanceWeightedELBO
     standardize = flag("standardize", standardize)
+    share, beside = validation, None
+    if not isinstance(validation, Real):
+        share, beside = 0.0, _given_rows(model, validation)
+    asked: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size}
+    asked |= {"learning_rate": learning_rate, "optimizer": optimizer}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    asked |= {} if schedule == "default" else {"schedule": schedule}
+    asked |= {} if clip_norm == "default" else {"clip_norm": clip_norm}
+    asked |= {"validation": share, "patience": patience, "seed": seed, "device": device}
+    asked |= {"progress": progress, "checkpoint": checkpoint, "callback": callback}
+
+    def options_for(count: int) -> TrainingOptions:
+        return TrainingOptions(**{**vars(model.training_defaults(count)), **asked})
+
+    options = options_for(1)
     rows: DataInMemory | StreamedData
     if r is None and y is None:
         if sample_weight is not None:
             raise ValueError("sample_weight needs x, r and y in memory")
         source = x if isinstance(x, Source) else BatchRows(x)
-        rows = StreamedData(model, source, validation)
+        rows = StreamedData(model, source, beside, options)
     else:
-        rows = DataInMemory(model, (x, r, y), sample_weight, validation)
-    if rows.of_members and not (pair.plan.averages and is_read):
+        rows = DataInMemory(model, (x, r, y), sample_weight, beside, options)
+    of_members = rows.weights is not None and rows.weights.dim() == 2
+    if of_members and not (pair.plan.averages and is_read):
         raise ValueError("sample_weight must be [n] but for members with objective='members'")
-    asked: dict[str, Any] = {
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "learning_rate": learning_rate,
-        "optimizer": optimizer,
-        **({} if schedule == "default" else {"schedule": schedule}),
-        **({} if clip_norm == "default" else {"clip_norm": clip_norm}),
-    }
-
-    def options_for(count: int) -> TrainingOptions:
-        own = {**vars(model.training_defaults(count))}
-        own |= {k: v for k, v in asked.items() if v is not None or k in ("schedule", "clip_norm")}
-        own |= {"validation": rows.share, "patience": patience, "seed": seed, "device": device}
-        return TrainingOptions(**own, progress=progress, checkpoint=checkpoint, callback=callback)
-
-    rows.split_rows(options_for(rows.rows or 1))
-    options = options_for(rows.rows or 1)  # now that the number of rows is known
+    if found := model.response.nothing_to_learn(*rows.ends):
+        warn_user(found)
+    options = options_for(rows.rows)
     parameters = model.trained_parameters(objective)
     if not model.reads_x and objective == "conditional":
         warn_user(
@@ -169,7 +173,7 @@ def fit(
         loss = PyroLoss(model, pair, *of_rows)
     check_trainable(model)
     model.to(options.target)
-    model.adapt(rows.rows or 1, epochs=epochs)
+    model.adapt(rows.rows, epochs=epochs)
     given = {
         "objective": objective,
         "elbo": elbo if isinstance(elbo, str | None) else type(elbo).__name__,
@@ -182,7 +186,7 @@ def fit(
     training = Training(*parts, numbers_rows=sample_weight is None)
     with training.randomness.in_use():
         if standardize:
-            rows.learn_units()
+            model.learn_units(**rows.units)
         model.objective = objective
         model.train()
     result = training.run()
@@ -192,7 +196,7 @@ def fit(
         warn_if_worse(result, constant, validated=not pair.plan.averages)
     model.training_summary = {
         "rows": learn.rows,
-        "validation_rows": 0 if rows.of_members else held_out.rows,
+        "validation_rows": 0 if of_members else held_out.rows,
         "objective": objective,
         "loss": result.rows[-1]["loss"],
         "epochs": len(result.rows),
@@ -201,3 +205,16 @@ def fit(
         "columns": rows.names,
     }
     return result
+
+
+def _given_rows(model: Any, validation: Any) -> dict[str, Tensor]:
+    """The rows (x, r, y) that were given for validation."""
+    if not isinstance(validation, list | tuple) or len(validation) != 3:
+        raise ValueError(
+            "validation must be a share of the rows in [0, 1) or rows (x, r, y), got "
+            f"{kind(validation)}"
+        )
+    try:
+        return columns_of(model, *validation)
+    except ValueError as error:
+        raise ValueError(f"validation: {error}") from error

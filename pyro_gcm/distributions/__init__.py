@@ -2,14 +2,12 @@
 
 from pyro_gcm.distributions.base import LazyDistribution
 from pyro_gcm.distributions.cost_posterior import CostPosterior
+from pyro_gcm.distributions.costs import InfiniteCost, LatentMixture, shifted
 from pyro_gcm.distributions.curve_outcome import AlongAxis, OrderedLevel
-from pyro_gcm.distributions.event_sides import InfiniteCost, shifted
 from pyro_gcm.distributions.event_time import EventTime
-from pyro_gcm.distributions.families import CostFamily, cost_family
-from pyro_gcm.distributions.latent_mixture import LatentMixture
+from pyro_gcm.distributions.families import CostFamily, cost_family, register_cost_family
 from pyro_gcm.distributions.numerics import ndtri_exp, probit
 from pyro_gcm.distributions.order_event import GuessedEvent, OrderEvent, integrates_over
-from pyro_gcm.distributions.register_family import register_cost_family
 from pyro_gcm.distributions.revenue_posterior import (
     RevenuePosterior,
     coordinates,

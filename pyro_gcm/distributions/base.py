@@ -1,4 +1,4 @@
-"""The base of the distributions: checks of their parameters, their expansion, their laziness."""
+"""The base of the distributions: their expansion, their laziness, outcomes of an event."""
 
 from __future__ import annotations
 
@@ -10,30 +10,10 @@ import torch
 from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
-from pyro_gcm._utils.validation import broadcast_shapes, kind
+from pyro_gcm._utils.validation import broadcast_shapes
 
 Own = TypeVar("Own", bound="Expandable")
 Outcome = TypeVar("Outcome", bound="EventOutcome")
-
-
-def tensors(**parameters: Any) -> None:
-    """Check that each is a tensor; TypeError by name otherwise."""
-    for name, value in parameters.items():
-        if not isinstance(value, Tensor):
-            raise TypeError(f"{name} must be a tensor, got {kind(value)}")
-
-
-def distributions(**parameters: Any) -> None:
-    """Check that each is a distribution; TypeError by name otherwise."""
-    for name, value in parameters.items():
-        if not isinstance(value, torch.distributions.Distribution):
-            raise TypeError(f"{name} must be a distribution, got {kind(value)}")
-
-
-def an_event(event: Any) -> None:
-    """Check that it is an `OrderEvent`, by what one can do; TypeError otherwise."""
-    if not hasattr(event, "log_probs64"):
-        raise TypeError(f"event must be an OrderEvent, got {kind(event)}")
 
 
 @constraints.dependent_property(is_discrete=False)
@@ -46,6 +26,14 @@ class Expandable(TorchDistribution):
     """Base of distributions whose parameters broadcast against their batch shape in every use."""
 
     arg_constraints: dict[str, Any] = {}
+
+    @classmethod
+    def infer_shapes(cls, **arg_shapes: Any) -> tuple[torch.Size, torch.Size]:
+        """Refuse: the shape of an event is not that of its costs.
+
+        :raises NotImplementedError: always.
+        """
+        raise NotImplementedError("the shape of an event is not that of its costs")
 
     def expand(self: Own, batch_shape: Any, _instance: Any = None) -> Own:
         """The same distribution with a larger batch shape; nothing is copied.
@@ -116,17 +104,8 @@ class EventOutcome(Expandable):
         event_shape: Sequence[int] = (),
         validate_args: bool | None = None,
     ) -> None:
-        an_event(event)
         shape = self._depend_on(event, cost)
         super().__init__(shape, torch.Size(event_shape), validate_args=validate_args)
-
-    @classmethod
-    def infer_shapes(cls, **arg_shapes: Any) -> tuple[torch.Size, torch.Size]:
-        """Refuse: the shape of an event is not that of its costs.
-
-        :raises NotImplementedError: always.
-        """
-        raise NotImplementedError("the shape of an event is not that of its costs")
 
     def _depend_on(self, event: Any, cost: Tensor | None) -> torch.Size:
         """Take on an event and costs; the batch shape together with those of the parameters."""

@@ -10,9 +10,9 @@ from pyro.distributions import constraints
 from torch import Tensor
 
 from pyro_gcm._utils.validation import broadcast_shapes
-from pyro_gcm.distributions.base import Expandable, an_event, tensors
+from pyro_gcm.distributions.base import Expandable
+from pyro_gcm.distributions.costs import InfiniteCost, prepend_atom
 from pyro_gcm.distributions.event_forms import SMALLEST_PRODUCT
-from pyro_gcm.distributions.event_sides import InfiniteCost, prepend_atom
 from pyro_gcm.distributions.families import cost_family, of_same_family, tail_log_probs
 from pyro_gcm.distributions.numerics import first_terms, log1mexp, log_any
 
@@ -52,8 +52,6 @@ class CostPosterior(Expandable):
         log_outcome: tuple[Tensor, Tensor] | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        an_event(event)
-        tensors(outcome=outcome)
         if isinstance(event.cost, Tensor) or not isinstance(event.revenue, Tensor):
             raise ValueError(
                 "event must have a distribution as its cost and a tensor as its revenue, got "
@@ -150,21 +148,20 @@ class CostPosterior(Expandable):
     def _tails(self) -> tuple[Tensor, Tensor]:
         """Pr(c_k < r_k) and Pr(c_k >= r_k) of every coordinate, float64."""
         event, base = self.event, self.event.base_dist
-        standard = cost_family(type(base)).standard
-        if standard is None:
+        if event.standard is None:
             log_below, log_above = event.coordinate_log_probs()
             return log_below.exp(), log_above.exp()
-        return standard.tails((event.point.double() - base.loc.double()) / base.scale.double())
+        u = (event.point.double() - base.loc.double()) / base.scale.double()
+        return event.standard.tails(u)
 
     def _truncated(self, below: Tensor, above: Tensor, sides: Tensor) -> Tensor:
         """One float64 draw per coordinate, on its side of the revenue."""
         event, base = self.event, self.event.base_dist
-        standard = cost_family(type(base)).standard
-        if standard is None:
+        if event.standard is None:
             return truncated_sample(base, *event.coordinate_log_probs(), sides)
         is_above = sides == LOWER_TRUNCATED
         mass = torch.where(sides == UPPER_TRUNCATED, below, torch.where(is_above, above, 1.0))
-        u = standard.quantile(_uniform(mass.shape, mass.device).mul_(mass))
+        u = event.standard.quantile(_uniform(mass.shape, mass.device).mul_(mass))
         draw = torch.where(is_above, -u, u).mul_(base.scale).add_(base.loc)
         far = mass < SMALLEST_PRODUCT
         if _any(far):

@@ -13,7 +13,7 @@ from pyro.distributions import constraints
 from torch import Tensor
 
 from pyro_gcm._utils.validation import broadcast_shapes
-from pyro_gcm.distributions.base import Enumerable, EventOutcome, tensors
+from pyro_gcm.distributions.base import Enumerable, EventOutcome
 from pyro_gcm.distributions.curve_posterior import CurvePosterior
 from pyro_gcm.distributions.event_curve import Axis, CensoredObservation, Censoring, EventCurve
 from pyro_gcm.distributions.order_event import OrderEvent
@@ -160,7 +160,6 @@ class OrderedLevel(Enumerable, CurveOutcome):
         cost: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        tensors(shifts=shifts)
         self.shifts, self.levels = shifts, len(shifts) + 1
         super().__init__(event, cost, validate_args=validate_args)
 

@@ -12,14 +12,13 @@ from torch import Tensor
 from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable
 from pyro_gcm.distributions.cost_posterior import CostPosterior
+from pyro_gcm.distributions.costs import InfiniteCost
 from pyro_gcm.distributions.event_curve import (
     CensoredObservation,
     Censoring,
     EventCurve,
-    log_interval,
 )
-from pyro_gcm.distributions.event_sides import InfiniteCost
-from pyro_gcm.distributions.families import cost_family, tail_log_probs
+from pyro_gcm.distributions.families import cost_family, log_interval, tail_log_probs
 from pyro_gcm.distributions.order_event import OrderEvent
 
 

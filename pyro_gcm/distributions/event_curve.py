@@ -17,24 +17,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
 from pyro_gcm._utils.bisection import smallest_reaching
-from pyro_gcm.distributions.event_sides import prepend_atom
-from pyro_gcm.distributions.families import StandardFamily, cost_family, tail_log_probs
-from pyro_gcm.distributions.numerics import (
-    Transformable,
-    in_transform,
-    log1mexp,
-    log_any,
-    on_grid,
-)
+from pyro_gcm.distributions.costs import prepend_atom
+from pyro_gcm.distributions.families import log_interval
+from pyro_gcm.distributions.numerics import in_transform, log_any, on_grid
 from pyro_gcm.distributions.order_event import OrderEvent
-from pyro_gcm.distributions.rising import aligned, planes
+from pyro_gcm.distributions.products import aligned, planes
 
 #: Positions [...] to the shifts of the revenues and their slopes, each [..., (G,) K], float64.
 Axis = Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -227,51 +221,3 @@ def _before(log_p: Tensor) -> Tensor:
 def _after(log_p: Tensor) -> Tensor:
     """Sums along the last dimension of what comes after each entry."""
     return _before(log_p.flip(-1)).flip(-1)
-
-
-class _LogInterval(Transformable):
-    """log(F(b) - F(a)) of a standard family; the gradient is density over probability."""
-
-    @staticmethod
-    def forward(standard: StandardFamily, a: Tensor, b: Tensor) -> Tensor:
-        return standard.log_interval(a, b)
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
-        low, high = _end_slopes(ctx)
-        return None, -grad_outputs[0] * low, grad_outputs[0] * high
-
-    @staticmethod
-    def jvp(ctx: Any, *grad_inputs: Any) -> Tensor:
-        low, high = _end_slopes(ctx)
-        slope: Tensor = grad_inputs[2] * high - grad_inputs[1] * low
-        return slope
-
-
-def _end_slopes(ctx: Any) -> tuple[Tensor, ...]:
-    (standard,), (*ends, log_p) = ctx.options, ctx.saved_tensors
-    return tuple(torch.exp(standard.log_density(u) - log_p) for u in ends)
-
-
-def log_interval(base: Any, low: Tensor, high: Tensor) -> Tensor:
-    """log Pr(low <= c < high) of univariate costs, float64, for finite low < high.
-
-    To a few ulp, relative to the probability, for the built-in families, however narrow the
-    interval and however far in a tail. For a registered family it is the difference of the smaller
-    two of its tails, which loses the digits that these have in common.
-
-    :param base: a distribution without event dimensions; low and high broadcast against it.
-    """
-    standard = cost_family(type(base)).standard
-    low, high = torch.broadcast_tensors(low.double(), high.double())
-    if standard is not None:
-        loc, scale = base.loc.double(), base.scale.double()
-        ends = torch.broadcast_tensors((low - loc) / scale, (high - loc) / scale)
-        log_p: Tensor = _LogInterval.apply(standard, *ends)
-        return log_p
-    tails = [tail_log_probs(base, value) for value in (low, high)]
-    (below_low, above_low), (below_high, above_high) = tails
-    from_below = below_high < above_low
-    more = torch.where(from_below, below_high, above_low)
-    less = torch.where(from_below, below_low, above_high)
-    return more + log1mexp((less - more).clamp(max=-1e-300))

@@ -3,68 +3,29 @@
 An order event needs log Pr(c < r) and log Pr(c >= r) of every cost with full precision in both
 tails, and its exact cost posterior needs the quantiles of log-probabilities. The distributions of
 torch offer neither, so every family of costs is registered here together with these functions:
-those that are built in, told once at loc 0 and scale 1, and those that `register_cost_family` adds.
-Another built-in one is one more `StandardFamily`, and an entry of `BUILT_IN`.
+those that are built in (`standard_families`), and those that `register_cost_family` adds.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from types import FunctionType
 from typing import Any, NamedTuple
 
-import numpy as np
-import pyro.distributions as dist
 import torch
 from pyro.distributions.torch_distribution import ExpandedDistribution
 from torch import Tensor
-from torch.nn.functional import logsigmoid
+from torch.distributions import transform_to
 
+from pyro_gcm._utils.bisection import smallest_reaching
+from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import broadcast_shapes, shown
-from pyro_gcm.distributions.numerics import LOG_2, lifted, log1mexp, normal_log_tails, probit
+from pyro_gcm.distributions.numerics import lifted, log1mexp
+from pyro_gcm.distributions.standard_families import BUILT_IN, StandardFamily, log_standard_interval
 
-Elementwise = Callable[[Tensor], Tensor]
-TwoElementwise = Callable[[Tensor, Tensor], Tensor]
-_TINY = 1e-300
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
-_LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 # The first argument is the distribution, whose parameters only its family knows.
 LogProbability = Callable[[Any, Tensor], Tensor]
 LogTails = Callable[[Any, Tensor], tuple[Tensor, Tensor]]
 Quantile = Callable[[Any, Tensor, Tensor], Tensor]
-
-
-@dataclass(frozen=True, eq=False)
-class StandardFamily:
-    """A symmetric location-scale family at loc 0 and scale 1, in float64.
-
-    :param tails: u -> Pr(c < u) and Pr(c >= u), each with full relative precision, in new tensors.
-    :param pull: (weight, u, Pr(c < u)) -> weight times density over Pr(c < u), where nothing
-        underflows before the result does; a new tensor.
-    :param log_tails: (value, loc, scale) -> log Pr(c < value) and log Pr(c >= value) of any loc and
-        scale, differentiable, for finite and infinite values of every type.
-    :param quantile: p -> u, with full relative precision for small p.
-    :param quantile_of_logs: (log p, log(1 - p)) -> u.
-    :param log_density: of u.
-    :param log_interval: (a, b) -> log Pr(a <= c < b) for finite a < b.
-    :param two_tails: turns a >= 0 in place into Pr(|c| >= a * unit), without a gradient. It falls
-        where a rises, and the result for a number does not depend on its place in the tensor.
-    :param unit: of `two_tails`.
-    :param in_onnx: whether ONNX has the functions of `two_tails` in float64.
-    """
-
-    tails: Callable[[Tensor], tuple[Tensor, Tensor]]
-    pull: Callable[[Tensor, Tensor, Tensor], Tensor]
-    log_tails: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-    quantile: Elementwise
-    quantile_of_logs: TwoElementwise
-    log_density: Elementwise
-    log_interval: TwoElementwise
-    two_tails: Elementwise
-    unit: float = 1.0
-    in_onnx: bool = True
 
 
 class CostFamily(NamedTuple):
@@ -78,53 +39,25 @@ class CostFamily(NamedTuple):
     constructor makes it; it is empty where these are not all.
     `standard` is the family at loc 0 and scale 1, for the product form of the event; without it the
     probabilities come from `log_tails`.
-    `source` holds the functions that a user registered; it is empty for a built-in family.
     """
 
     log_tails: LogTails
     quantile: Quantile
     parameters: tuple[str, ...] = ()
     standard: StandardFamily | None = None
-    source: tuple[Any, ...] = ()
 
 
-_FAMILIES: dict[type, CostFamily] = {}
-_NAMES: dict[str, type] = {}
+def _built_in(standard: StandardFamily) -> CostFamily:
+    return CostFamily(
+        lambda d, value: standard.log_tails(value, d.loc, d.scale),
+        lambda d, log_p, log_q: d.loc + d.scale * standard.quantile_of_logs(log_p, log_q),
+        ("loc", "scale"),
+        standard=standard,
+    )
 
 
-def add_cost_family(
-    distribution: type, family: CostFamily, name: str | None = None, *, replace: bool = False
-) -> None:
-    """Enter a family into the registry without checking its functions.
-
-    :raises ValueError: if the class or the name is taken: always if it is built in, otherwise
-        unless `replace` is set or the same definition runs again, as when a notebook cell does.
-    """
-    owner = distribution if name is None else _NAMES.get(name, distribution)
-    for what, cls in (
-        (f"distribution={distribution.__name__}", distribution),
-        (f"name={name!r}", owner),
-    ):
-        old = _FAMILIES.get(cls)
-        if old is None:
-            continue
-        if not old.source:
-            raise ValueError(f"{what} belongs to a built-in family, which cannot be replaced")
-        functions = zip(old.source, family.source, strict=True)
-        again = all(_same_definition(*pair) for pair in ((cls, distribution), *functions))
-        if not (replace or again):
-            raise ValueError(f"{what} is registered already; pass replace=True to replace it")
-    _FAMILIES[distribution] = family
-    if name is not None:
-        _NAMES[name] = distribution
-
-
-def _same_definition(old: Any, new: Any) -> bool:
-    """Whether two functions or classes are one, or come from one definition that ran twice."""
-    if old is new or not all(isinstance(one, FunctionType | type) for one in (old, new)):
-        return old is new
-    same = (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
-    return same and "<" not in new.__qualname__  # neither a lambda nor local to a function
+_FAMILIES: dict[type, CostFamily] = {cls: _built_in(own) for cls, (_, own) in BUILT_IN.items()}
+_NAMES: dict[str, type] = {name: cls for cls, (name, _) in BUILT_IN.items()}
 
 
 def cost_family(distribution: type) -> CostFamily:
@@ -207,130 +140,161 @@ def tail_log_probs(distribution: Any, value: Tensor) -> tuple[Tensor, Tensor]:
     return cost_family(type(base)).log_tails(base, value)
 
 
-def _symmetric(log_cdf: Elementwise) -> Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """`log_tails` from log Pr(c < u)."""
+def log_interval(base: Any, low: Tensor, high: Tensor) -> Tensor:
+    """log Pr(low <= c < high) of univariate costs, float64, for finite low < high.
 
-    def log_tails(value: Tensor, loc: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-        def both(finite: Tensor) -> tuple[Tensor, Tensor]:
-            u = (finite - loc) / scale
-            return log_cdf(u), log_cdf(-u)
+    To a few ulp, relative to the probability, for the built-in families, however narrow the
+    interval and however far in a tail. For a registered family it is the difference of the smaller
+    two of its tails, which loses the digits that these have in common.
 
-        return lifted(value, both)
-
-    return log_tails
-
-
-# In place on tensors of their own: a page of new memory costs more than the arithmetic on it.
-# Autograd keeps a copy where a second derivative needs one.
-
-
-def _split(smaller: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-    """Pr(c < u) and Pr(c >= u) of a symmetric distribution from Pr(c >= |u|), in place."""
-    positive = (u >= 0.0).to(u.dtype)
-    signed = smaller.copysign_(positive - 0.5)  # not of u, which may be -0.0
-    return positive - signed, positive.neg_().add_(1.0).add_(signed)
-
-
-def _by_root(root_density: Elementwise) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """`pull` from the square root of the density, which underflows later than the density."""
-
-    def pull(weight: Tensor, u: Tensor, up: Tensor) -> Tensor:
-        root = root_density(u)
-        return (weight / up.clamp_min(_TINY)).mul_(root).mul_(root)
-
-    return pull
+    :param base: a distribution without event dimensions; low and high broadcast against it.
+    """
+    standard = cost_family(type(base)).standard
+    low, high = torch.broadcast_tensors(low.double(), high.double())
+    if standard is not None:
+        loc, scale = base.loc.double(), base.scale.double()
+        ends = torch.broadcast_tensors((low - loc) / scale, (high - loc) / scale)
+        log_p: Tensor = log_standard_interval(standard, *ends)
+        return log_p
+    tails = [tail_log_probs(base, value) for value in (low, high)]
+    (below_low, above_low), (below_high, above_high) = tails
+    from_below = below_high < above_low
+    more = torch.where(from_below, below_high, above_low)
+    less = torch.where(from_below, below_low, above_high)
+    return more + log1mexp((less - more).clamp(max=-1e-300))
 
 
-def _below_zero(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """The interval or its mirror image, whichever lies below 0 for the most part."""
-    flip = a + b > 0.0
-    return torch.where(flip, -b, a), torch.where(flip, -a, b)
+def register_cost_family(
+    distribution: type,
+    log_cdf: LogProbability,
+    log_survival: LogProbability,
+    quantile: Quantile | None = None,
+    *,
+    name: str | None = None,
+    example: Any = None,
+) -> None:
+    """Make a continuous univariate distribution usable as a cost.
+
+    Its functions are compared with each other and with its density, at draws from it. They take the
+    place of those that the class, or the name, had before.
+
+    :param distribution: the class; its subclasses are served too.
+    :param log_cdf: function (d, value) -> log Pr(c < value), differentiable.
+    :param log_survival: function (d, value) -> log Pr(c >= value), differentiable. For the digits
+        of the upper tail it must not be computed as log(1 - exp(log_cdf)).
+    :param quantile: function (d, log_p, log_q) -> value; found by a search if left out.
+    :param name: a string by which the argument `cost_family` of a model finds the class.
+    :param example: a distribution of the class on which the functions are checked. By default one
+        with typical parameters is made from the class's `arg_constraints`.
+    :raises TypeError: if `distribution` is not a class.
+    :raises ValueError: if the class or the name is that of a built-in family, if a function is
+        wrong, or if an example is needed.
+
+    Example, the Cauchy distribution, whose distribution function is atan2(1, -u) / pi:
+
+    >>> import math, pyro.distributions as dist, torch
+    >>> from pyro_gcm.distributions import register_cost_family
+    >>> def log_lower_tail(u):
+    ...     return torch.log(torch.atan2(torch.ones_like(u), -u) / math.pi)
+    >>> register_cost_family(
+    ...     dist.Cauchy,
+    ...     lambda d, value: log_lower_tail((value - d.loc) / d.scale),
+    ...     lambda d, value: log_lower_tail((d.loc - value) / d.scale),
+    ... )
+    """
+    if not isinstance(distribution, type):
+        raise TypeError(f"distribution must be a class, got {distribution!r}")
+    if distribution in BUILT_IN or name in dict(BUILT_IN.values()):
+        taken = f"distribution={distribution.__name__}"
+        taken = taken if distribution in BUILT_IN else f"name={name!r}"
+        raise ValueError(f"{taken} belongs to a built-in family, which cannot be replaced")
+    example = example or _typical(distribution)
+    _check_functions(example, log_cdf, log_survival, quantile)
+
+    def log_tails(d: Any, value: Tensor) -> tuple[Tensor, Tensor]:
+        return lifted(value, lambda finite: (log_cdf(d, finite), log_survival(d, finite)))
+
+    found = quantile or _searched(log_cdf, log_survival)
+    _FAMILIES[distribution] = CostFamily(log_tails, found, _parameters(example))
+    if name is not None:
+        _NAMES[name] = distribution
 
 
-def _normal_interval(a: Tensor, b: Tensor) -> Tensor:
-    a, b = _below_zero(a, b)
-    zero, one = torch.zeros_like(a), torch.ones_like(a)
-    log_a, log_b = (normal_log_tails(v, zero, one)[0] for v in (a, b))
-    wide = log_b + log1mexp((log_a - log_b).clamp(max=-1e-300))
-    # Where the density hardly varies, a quadrature of it; relative to its value in the middle.
-    middle, half = 0.5 * (a + b), 0.5 * (b - a)
-    total = torch.zeros_like(a)
-    for node, weight in zip(_NODES.tolist(), _WEIGHTS.tolist(), strict=True):
-        step = half * node
-        total = total + weight * torch.exp((-middle * step - 0.5 * step * step).clamp(max=50.0))
-    narrow = (half * total).log() - 0.5 * middle * middle - _LOG_SQRT_2PI
-    return torch.where((b - a) * middle.abs().clamp(min=1.0) < 1.0, narrow, wide)
+def _typical(distribution: Any) -> Any:
+    """Three distributions of a class, with different parameters inside their constraints."""
+    points = torch.tensor([-0.7, 0.2, 0.9], dtype=torch.float64)
+    try:
+        wanted = enumerate(distribution.arg_constraints.items())
+        made = {name: transform_to(inside)(points.roll(i)) for i, (name, inside) in wanted}
+        return distribution(**made)
+    except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"example must be given: {distribution.__name__} cannot be made from its "
+            f"arg_constraints alone ({error})"
+        ) from error
 
 
-def _laplace_interval(a: Tensor, b: Tensor) -> Tensor:
-    a, b = _below_zero(a, b)
-    one_side = b.clamp(max=0.0) + torch.log(-torch.expm1(a - b.clamp(max=0.0)))
-    across = torch.log(-torch.expm1(a.clamp(max=0.0)) - torch.expm1(-b.clamp(min=0.0)))
-    return torch.where(b <= 0.0, one_side, across) - LOG_2
+def _parameters(d: Any) -> tuple[str, ...]:
+    """Names of the tensors that define a distribution."""
+    names = tuple(d.arg_constraints)
+    try:
+        again = type(d)(**{name: getattr(d, name) for name in names}, validate_args=False)
+        with Randomness(0).in_use():
+            value = d.sample()
+        return names if torch.equal(again.log_prob(value), d.log_prob(value)) else ()
+    except (AttributeError, TypeError, ValueError):
+        return ()
 
 
-def _laplace_log_cdf(u: Tensor) -> Tensor:
-    negative = u < 0
-    below = torch.where(negative, u, 0.0) - LOG_2
-    above = torch.log1p(-0.5 * torch.exp(-torch.where(negative, 0.0, u)))
-    return torch.where(negative, below, above)
+@torch.no_grad()
+def _check_functions(
+    d: Any, log_cdf: LogProbability, log_survival: LogProbability, quantile: Quantile | None
+) -> None:
+    if d.event_shape or d.support.is_discrete:
+        raise ValueError("distribution must be continuous and univariate")
+    count, kind = 1000, type(d).__name__
+    with Randomness(0).in_use():
+        draws = d.sample((count,)).double().sort(0).values
+    spread = draws[3 * count // 4] - draws[count // 4]  # the distance of the quartiles
+    value, step = draws[count // 10 : -count // 10], 1e-4 * spread
+    density = d.log_prob(value).exp().double()
+
+    def refuse_unless(near: Tensor, name: str, problem: str) -> None:
+        if not near.all():
+            at = value[~near][0].item()
+            raise ValueError(f"{name} is wrong for {kind}: {problem}, for example at value={at:g}")
+
+    def probability(name: str, function: LogProbability, sign: float) -> Tensor:
+        log_p, low, high = (function(d, value + shift) for shift in (0.0, -step, step))
+        if not isinstance(log_p, Tensor) or log_p.shape != value.shape:
+            raise ValueError(f"{name} must return a tensor of the shape of value")
+        refuse_unless(log_p <= 1e-9, name, "it is not the logarithm of a probability")
+        slope = sign * (high.exp() - low.exp()) / (2.0 * step)
+        close = (slope - density).abs() <= 5e-3 * density + 1e-3 / spread
+        refuse_unless(close, name, "its slope does not agree with the density of log_prob")
+        return log_p
+
+    log_p = probability("log_cdf", log_cdf, 1.0)
+    rank = torch.linspace(0.1, 0.9, len(value), dtype=torch.float64)
+    near = (log_p.exp() - rank.reshape(-1, *(1,) * (value.dim() - 1))).abs() < 0.1
+    refuse_unless(near, "log_cdf", "it does not agree with the share of draws below the value")
+    log_q = probability("log_survival", log_survival, -1.0)
+    total = log_p.exp() + log_q.exp()
+    refuse_unless((total - 1.0).abs() < 1e-6, "log_survival", "it and log_cdf do not add up to 1")
+    if quantile is not None:
+        near = (quantile(d, log_p, log_q) - value).abs() < 1e-4 * spread
+        refuse_unless(near, "quantile", "it does not return the value of its log-probabilities")
 
 
-def _laplace_quantile_of_logs(log_p: Tensor, log_q: Tensor) -> Tensor:
-    u = torch.minimum(log_p, log_q) + LOG_2
-    return torch.where(log_p < log_q, u, -u)
+def _searched(log_cdf: LogProbability, log_survival: LogProbability) -> Quantile:
+    """Quantiles of a family without a closed form, to the last bit."""
 
+    def quantile(d: Any, log_p: Tensor, log_q: Tensor) -> Tensor:
+        def excess(value: Tensor) -> Tensor:
+            from_p = log_cdf(d, value) - log_p
+            return torch.where(log_p < log_q, from_p, log_q - log_survival(d, value))
 
-NORMAL = StandardFamily(
-    tails=lambda u: _split(u.abs().mul_(math.sqrt(0.5)).erfc_().mul_(0.5), u),
-    pull=_by_root(lambda u: (u * u).mul_(-0.25).sub_(0.5 * _LOG_SQRT_2PI).exp_()),
-    log_tails=normal_log_tails,
-    quantile=torch.special.ndtri,
-    quantile_of_logs=probit,
-    log_density=lambda u: -0.5 * u * u - _LOG_SQRT_2PI,
-    log_interval=_normal_interval,
-    two_tails=torch.erfc_,
-    unit=math.sqrt(2.0),
-    in_onnx=False,
-)
-LOGISTIC = StandardFamily(
-    tails=lambda u: (torch.sigmoid(u), torch.sigmoid(-u)),
-    pull=lambda weight, u, up: weight * torch.sigmoid(-u),  # the density is Pr(c < u) Pr(c >= u)
-    log_tails=_symmetric(logsigmoid),
-    quantile=torch.logit,
-    quantile_of_logs=torch.sub,
-    log_density=lambda u: logsigmoid(u) + logsigmoid(-u),
-    # sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - exp(a - b))
-    log_interval=lambda a, b: logsigmoid(b) + logsigmoid(-a) + torch.log(-torch.expm1(a - b)),
-    two_tails=lambda a: a.exp_().add_(1.0).reciprocal_().mul_(2.0),
-)
-LAPLACE = StandardFamily(
-    tails=lambda u: _split(0.5 * torch.exp(-u.abs()), u),
-    pull=_by_root(lambda u: math.sqrt(0.5) * torch.exp(-0.5 * u.abs())),
-    log_tails=_symmetric(_laplace_log_cdf),
-    quantile=lambda p: torch.copysign((2.0 * torch.minimum(p, 1.0 - p)).log(), p - 0.5),
-    quantile_of_logs=_laplace_quantile_of_logs,
-    log_density=lambda u: -u.abs() - LOG_2,
-    log_interval=_laplace_interval,
-    two_tails=lambda a: a.neg_().exp_(),
-)
+        start = torch.zeros_like(log_p)
+        return smallest_reaching(excess, 0.0, start, start + 1.0, doublings=1000)
 
-#: The distribution of each, of parameters `loc` and `scale`, and its name as a `cost_family`.
-BUILT_IN: dict[type, tuple[str, StandardFamily]] = {
-    dist.Normal: ("normal", NORMAL),
-    dist.Logistic: ("logistic", LOGISTIC),
-    dist.Laplace: ("laplace", LAPLACE),
-}
-
-
-def _built_in(standard: StandardFamily) -> CostFamily:
-    return CostFamily(
-        lambda d, value: standard.log_tails(value, d.loc, d.scale),
-        lambda d, log_p, log_q: d.loc + d.scale * standard.quantile_of_logs(log_p, log_q),
-        ("loc", "scale"),
-        standard=standard,
-    )
-
-
-for _class, (_name, _standard) in BUILT_IN.items():
-    add_cost_family(_class, _built_in(_standard), _name)
+    return quantile

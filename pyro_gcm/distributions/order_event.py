@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cached_property
 from typing import Any
 
 import torch
-from pyro.distributions import TorchDistribution, constraints
+from pyro.distributions import Normal, TorchDistribution, constraints
 from pyro.distributions.util import broadcast_shape
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from pyro_gcm.distributions.base import Enumerable, EventOutcome, tensors
+from pyro_gcm._utils.validation import broadcast_shapes
+from pyro_gcm.distributions.base import Enumerable, EventOutcome
 from pyro_gcm.distributions.cost_posterior import CostPosterior
+from pyro_gcm.distributions.costs import InfiniteCost, Left, univariate
 from pyro_gcm.distributions.event_forms import EventForms
-from pyro_gcm.distributions.event_sides import InfiniteCost, Left, gaussian_difference, side
+from pyro_gcm.distributions.families import cost_family
 from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
 
 
@@ -23,17 +26,9 @@ class BinaryOutcome(Enumerable):
 
     support = constraints.boolean
 
-    def probability64(self) -> Tensor:
-        """Pr(y = 1) in float64, without gradients, in a form that keeps the order of revenues."""
-        raise NotImplementedError
-
     def log_prob64(self, value: Tensor) -> Tensor:
         """log Pr(y = value) in float64."""
         raise NotImplementedError
-
-    def prediction64(self) -> Tensor:
-        """Return Pr(y = 1), which predictions average and which rises with every revenue."""
-        return self.probability64()
 
     def log_prob(self, value: Tensor) -> Tensor:
         """log Pr(y = value), of the broadcast shape of `value` and `batch_shape`."""
@@ -68,7 +63,7 @@ class OrderEvent(EventForms, BinaryOutcome):
     maximum of Sill (1997) for several.
 
     :param cost: tensor `[..., K]` or `[..., G, K]`, or a distribution with that event shape, or
-        what a story's site gave (`event_sides.Left`).
+        what a story's site gave (`costs.Left`).
     :param revenue: tensor or distribution that broadcasts against it.
     :param cost_event_dim: 1 for `[K]`, 2 for `[G, K]`. A distribution determines it; for two
         tensors it is 1 by default.
@@ -88,57 +83,59 @@ class OrderEvent(EventForms, BinaryOutcome):
         if isinstance(cost, Left):
             cost_event_dim, cost = cost_event_dim or len(cost.fn.event_shape), cost.side
         revenue = revenue.side if isinstance(revenue, Left) else revenue
-        c = side("cost", cost.cost if isinstance(cost, InfiniteCost) else cost)
-        r = side("revenue", revenue)
-        event_dim = cost_event_dim or max(c.event_dim, r.event_dim) or 1
-        if event_dim not in (1, 2):
-            raise ValueError(f"cost has event_dim {event_dim}, expected 1 for [K] or 2 for [G, K]")
-        for name, found in (("cost", c.event_dim), ("revenue", r.event_dim)):
-            if found not in (0, event_dim):
-                raise ValueError(f"{name} has event_dim {found}, expected {event_dim}")
-        if event_dim == 2 and r.base_dist is not None:
+        finite, self.logits, self.standard = cost, None, None
+        if isinstance(cost, InfiniteCost):
+            finite, self.logits = cost.cost, cost.logits
+        bases: list[Any] = []
+        likes: list[Tensor] = []
+        shapes: list[torch.Size] = []
+        value: Any
+        for name, value in (("cost", finite), ("revenue", revenue)):
+            base = None if isinstance(value, Tensor) else univariate(name, value)
+            bases.append(base)
+            if base is None:
+                likes.append(value)
+                shapes.append(value.shape)
+            else:
+                self.standard = cost_family(type(base)).standard
+                likes.append(getattr(base, next(iter(base.arg_constraints))))
+                shapes.append(value.batch_shape + value.event_shape)
+        dims = [len(getattr(value, "event_shape", ())) for value in (finite, revenue)]
+        event_dim = cost_event_dim or max(dims) or 1
+        for name, found in zip(("cost", "revenue"), dims, strict=True):
+            if found not in (0, event_dim) or event_dim > 2:
+                raise ValueError(
+                    f"{name} has event_dim {found or event_dim}, expected {min(event_dim, 2)}"
+                )
+        shape = torch.Size(broadcast_shape(*shapes))
+        split = len(shape) - event_dim
+        if split < 0:
+            raise ValueError(
+                f"cost must have at least {event_dim} dimensions with revenue, got shapes "
+                f"{tuple(shapes[0])} and {tuple(shapes[1])}"
+            )
+        if event_dim == 2 and bases[1] is not None:
             raise ValueError(
                 "revenue is a distribution, but alternatives share their revenue, so that the "
                 "events are not independent: sample the revenue and pass the draws"
             )
-        batch_shape, _ = self.infer_shapes(c.shape, r.shape, event_dim)
-        self.cost, self.revenue, self.cost_event_dim = cost, revenue, event_dim
         # A coordinate is random through `base_dist`, and the event asks on which side of `point`
         # it lies: c against r, r against c, or c - r against 0.
-        if c.base_dist is None:
-            self.base_dist, self.point = r.base_dist, c.like
-        elif r.base_dist is None:
-            self.base_dist, self.point = c.base_dist, r.like
+        self.cost, self.revenue, self.cost_event_dim = cost, revenue, event_dim
+        self.cost_shape = shape[split:]
+        of_cost, of_revenue = bases
+        if of_cost is None or of_revenue is None:
+            self.base_dist = of_revenue if of_cost is None else of_cost
+            self.point = cost if of_cost is None else likes[1]
         else:
-            self.base_dist = gaussian_difference(c.base_dist, r.base_dist)
+            self.base_dist = _gaussian_difference(of_cost, of_revenue)
             self.point = torch.zeros_like(self.base_dist.loc)
-        dtype = torch.promote_types(c.like.dtype, r.like.dtype)
+        dtype = torch.promote_types(likes[0].dtype, likes[1].dtype)
         self.dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
-        self.device = c.like.device
-        self.logits = cost.logits if isinstance(cost, InfiniteCost) else None
-        self.cost_shape = torch.Size(broadcast_shape(c.shape, r.shape)[len(batch_shape) :])
-        super().__init__(batch_shape, torch.Size(), validate_args=validate_args)
+        self.device = likes[0].device
+        super().__init__(shape[:split], torch.Size(), validate_args=validate_args)
         if self._validate_args and isinstance(revenue, Tensor) and revenue.isnan().any():
             raise ValueError("revenue contains NaN")
-
-    @staticmethod
-    def infer_shapes(  # type: ignore[override]
-        cost: Any, revenue: Any = (), cost_event_dim: int = 1
-    ) -> tuple[torch.Size, torch.Size]:
-        """Batch shape and event shape from the shapes of the arguments.
-
-        The shape of a distribution is that of its draws, and its event dimension is not known from
-        it: `cost_event_dim` must be given for [G, K].
-
-        :raises ValueError: for fewer dimensions than those of the event.
-        """
-        shape = broadcast_shape(cost, revenue)
-        if len(shape) < cost_event_dim:
-            raise ValueError(
-                f"cost must have at least {cost_event_dim} dimensions with revenue, got shapes "
-                f"{tuple(cost)} and {tuple(revenue)}"
-            )
-        return torch.Size(shape[: len(shape) - cost_event_dim]), torch.Size()
 
     def given_cost(self, cost: Tensor) -> OrderEvent:
         """The event itself, for a draw of the costs."""
@@ -171,6 +168,18 @@ class OrderEvent(EventForms, BinaryOutcome):
             difference = InfiniteCost(difference, self.logits)
         return OrderEvent(difference, self.point)
 
+    def with_revenue(self, revenue: Tensor) -> OrderEvent:
+        """The same event at other values of what is known, [..., (G,) K], which are not checked."""
+        if not torch.is_grad_enabled():
+            self.rising  # noqa: B018  (which the copy has as well)
+        new, dims = copy.copy(self), len(self.cost_shape)
+        new.revenue = new.point = revenue
+        shapes = [revenue.shape[:-dims], self.base_dist.batch_shape[:-dims]]
+        if self.logits is not None:
+            shapes.append(self.logits.shape[: self.logits.dim() - dims + 1])
+        new._batch_shape = broadcast_shapes(*shapes)
+        return new
+
     def log_probs(self) -> tuple[Tensor, Tensor]:
         """log Pr(y = 0) and log Pr(y = 1), each of shape `batch_shape`."""
         log_zero, log_one = self.log_probs64()
@@ -178,12 +187,10 @@ class OrderEvent(EventForms, BinaryOutcome):
 
     def cost_posterior(self, y: Tensor) -> CostPosterior:
         """p(c | y), exact; the event must have a random cost and a known revenue."""
-        tensors(y=y)
         return CostPosterior(self, y, validate_args=self._validate_args)
 
     def revenue_posterior(self, y: Tensor) -> RevenuePosterior:
         """p(r | y), exact, for a random cost and a random revenue."""
-        tensors(y=y)
         return RevenuePosterior(self, y, validate_args=self._validate_args)
 
     @property
@@ -205,6 +212,17 @@ class OrderEvent(EventForms, BinaryOutcome):
         return (zero + one).to(self.dtype)
 
 
+def _gaussian_difference(cost: Any, revenue: Any) -> Normal:
+    """The distribution of c - r for independent Gaussian c and r (E_k in the paper's IGCM)."""
+    if not all(isinstance(base, torch.distributions.Normal) for base in (cost, revenue)):
+        raise ValueError(
+            "a random revenue has a closed form for Gaussian cost and Gaussian revenue only, got "
+            f"{type(cost).__name__} and {type(revenue).__name__}: sample the revenue"
+        )
+    scale = torch.hypot(cost.scale.double(), revenue.scale.double())
+    return Normal(cost.loc.double() - revenue.loc.double(), scale)
+
+
 class GuessedEvent(BinaryOutcome, EventOutcome):
     """y = 1 if an order event occurs, and otherwise still with the guess rate g = sigmoid(logits).
 
@@ -222,7 +240,6 @@ class GuessedEvent(BinaryOutcome, EventOutcome):
     def __init__(
         self, event: OrderEvent, logits: Tensor, *, validate_args: bool | None = None
     ) -> None:
-        tensors(logits=logits)
         self.logits = logits
         super().__init__(event, validate_args=validate_args)
 
@@ -237,7 +254,7 @@ class GuessedEvent(BinaryOutcome, EventOutcome):
         happened = torch.logaddexp(logsigmoid(logits), logsigmoid(-logits) + log_one)
         return torch.where(value > 0.5, happened, logsigmoid(-logits) + log_zero)
 
-    def probability64(self) -> Tensor:
+    def prediction64(self) -> Tensor:
         """Pr(y = 1), float64, without gradients; it rises with the probability of the event."""
         return self.guessed64 + (1.0 - self.guessed64) * self.event.probability64()
 

@@ -10,8 +10,8 @@ from pyro.distributions import constraints
 from torch import Tensor
 
 from pyro_gcm._utils.validation import broadcast_shapes
-from pyro_gcm.distributions.base import Expandable, an_event, tensors
-from pyro_gcm.distributions.event_sides import finite_part
+from pyro_gcm.distributions.base import Expandable
+from pyro_gcm.distributions.costs import finite_part
 from pyro_gcm.distributions.families import base_distribution
 
 
@@ -32,8 +32,6 @@ class RevenuePosterior(Expandable):
     support = constraints.real_vector
 
     def __init__(self, event: Any, outcome: Tensor, *, validate_args: bool | None = None) -> None:
-        an_event(event)
-        tensors(outcome=outcome)
         if isinstance(event.cost, Tensor) or isinstance(event.revenue, Tensor):
             raise ValueError("event must have distributions as its cost and as its revenue")
         batch_shape = broadcast_shapes(event.batch_shape, outcome.shape)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyro.distributions as dist
@@ -14,7 +12,7 @@ from pyro.distributions import AsymmetricLaplace, TorchDistribution, constraints
 from torch import Tensor
 
 from pyro_gcm._utils.validation import broadcast_shapes
-from pyro_gcm.distributions.base import EventOutcome, an_event, tensors
+from pyro_gcm.distributions.base import EventOutcome
 from pyro_gcm.distributions.cost_posterior import (
     LOWER_TRUNCATED,
     UPPER_TRUNCATED,
@@ -67,20 +65,9 @@ class ThresholdNormal(EventOutcome):
         equal_weights: bool = False,
         validate_args: bool | None = None,
     ) -> None:
-        tensors(threshold_loc=threshold_loc, threshold_scale=threshold_scale, scale=scale)
         self.threshold_loc, self.threshold_scale, self.scale = threshold_loc, threshold_scale, scale
         self.equal_weights = equal_weights
         super().__init__(event, cost, validate_args=validate_args)
-
-    @classmethod
-    def infer_shapes(cls, **arg_shapes: Any) -> tuple[torch.Size, torch.Size]:
-        """Batch shape and event shape from the shapes of the arguments other than `cost`.
-
-        :raises NotImplementedError: with a shape of `cost`, which may be [..., K] or [..., G, K].
-        """
-        if arg_shapes.pop("cost", None):
-            raise NotImplementedError("the shape of cost does not tell its event dimensions")
-        return torch.Size(broadcast_shapes(*arg_shapes.values())), torch.Size()
 
     def prediction64(self) -> Tensor:
         """What a prediction averages: mu_y, in steps that rise with every revenue."""
@@ -201,15 +188,15 @@ class ThresholdNormal(EventOutcome):
         return draw.to(self._dtype)
 
 
-class ThresholdQuantile(AsymmetricLaplace):
+class ThresholdQuantile(EventOutcome):
     """An outcome whose log-density is minus the pinball loss at a monotone quantile curve.
 
         log p(y) = -rho_level((y - mu) / scale) + const,   rho_r(d) = r d_+ + (1 - r) (-d)_+,
         mu = spread * Phi^-1(Pr(c < h(level))) + mu_t
 
-    (paper, section 4.1 for the loss and appendix D.3 for mu). The quantile is a functional of the
-    distribution of the costs, and y is independent of a draw of them: `given_cost` and
-    `marginalize` return the distribution as it is, and p(c | y) = p(c).
+    (paper, section 4.1 for the loss and appendix D.3 for mu): an asymmetric Laplace density. The
+    quantile is a functional of the distribution of the costs, and y is independent of a draw of
+    them: `given_cost` and `marginalize` return the distribution as it is, and p(c | y) = p(c).
 
     :param event: `OrderEvent` of a cost distribution and the mapped quantile level.
     :param threshold_loc: mu_t, in the units of y.
@@ -220,10 +207,12 @@ class ThresholdQuantile(AsymmetricLaplace):
     """
 
     arg_constraints = {
-        **AsymmetricLaplace.arg_constraints,
+        "threshold_loc": constraints.real,
         "spread": constraints.positive,
         "level": constraints.unit_interval,
+        "scale": constraints.positive,
     }
+    support = constraints.real
 
     def __init__(
         self,
@@ -235,65 +224,48 @@ class ThresholdQuantile(AsymmetricLaplace):
         *,
         validate_args: bool | None = None,
     ) -> None:
-        an_event(event)
-        tensors(threshold_loc=threshold_loc, spread=spread, level=level, scale=scale)
-        self.event, self.threshold_loc = event, threshold_loc
-        self.spread, self.level = spread, level
-        dtype = torch.promote_types(event.dtype, threshold_loc.dtype)
-        shape = broadcast_shapes(event.batch_shape, threshold_loc.shape, spread.shape)
-        level = level.clamp(_SMALLEST_LEVEL, 1.0 - _SMALLEST_LEVEL)
-        # The scale of AsymmetricLaplace is width / odds above mu and width * odds below.
-        odds = (level / (1.0 - level)).sqrt()
-        width = scale / (level * (1.0 - level)).sqrt()
-        like = threshold_loc.to(dtype).expand(shape)
-        super().__init__(like, width, odds, validate_args=validate_args)
-        del self.loc  # predictions do not need it
+        self.threshold_loc, self.spread = threshold_loc, spread
+        self.level, self.scale = level, scale
+        super().__init__(event, validate_args=validate_args)
 
-    @cached_property
-    def loc(self) -> Tensor:  # type: ignore[override]
+    @property
+    def loc(self) -> Tensor:
         """mu, the quantile."""
         dtype = torch.promote_types(self.event.dtype, self.threshold_loc.dtype)
         mean = self.event.probit64() * self.spread.double() + self.threshold_loc.double()
         return mean.to(dtype).expand(self.batch_shape)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> ThresholdQuantile:
-        """The same distribution with a larger batch shape."""
-        new = self._get_checked_instance(ThresholdQuantile, _instance)
-        for name in ("event", "threshold_loc", "spread", "level"):
-            setattr(new, name, getattr(self, name))
-        return super().expand(batch_shape, _instance=new)
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        """Log-density at `value`, of the broadcast shape of `value` and `batch_shape`."""
-        log_p: Tensor = super().log_prob(value.double())  # the same for y of every type
-        return log_p.to(self.event.dtype)
-
     def prediction64(self) -> Tensor:
         """Return the quantile mu, which predictions average and which rises with the level."""
         return self.event.rising_probit64() * self.spread.double() + self.threshold_loc.double()
 
-    def with_revenue(self, revenue: Tensor) -> ThresholdQuantile:
-        """The same outcome at other revenues."""
-        new = copy.copy(self)
-        new.__dict__.pop("loc", None)
-        new.event = self.event.with_revenue(revenue)
-        return new
+    @property
+    def laplace(self) -> AsymmetricLaplace:
+        """The density of y, with scale width / odds above mu and width * odds below."""
+        level = self.level.clamp(_SMALLEST_LEVEL, 1.0 - _SMALLEST_LEVEL)
+        odds = (level / (1.0 - level)).sqrt()
+        width = self.scale / (level * (1.0 - level)).sqrt()
+        return AsymmetricLaplace(self.loc, width, odds, validate_args=False)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Log-density at `value`, of the broadcast shape of `value` and `batch_shape`."""
+        self._check(value)
+        log_p = self.laplace.log_prob(value.double())  # the same for y of every type
+        return self._wide(log_p.to(self.event.dtype))
+
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
+        """Draws of y, of shape `sample_shape + batch_shape`."""
+        return self.laplace.expand(self.batch_shape).sample(sample_shape)
 
     @property
-    def has_rows(self) -> bool:
-        """Whether rows of the last batch dimension can be computed apart, with the same bits."""
-        found: bool = self.event.has_rows
-        return found
+    def mean(self) -> Tensor:
+        """Mean of y."""
+        return self.laplace.mean
 
-    def of_rows(self, rows: slice) -> ThresholdQuantile:
-        """The quantile of some rows of the last batch dimension, for `prediction64` alone."""
-        new = copy.copy(self)
-        for name in ("threshold_loc", "spread"):
-            value = getattr(self, name)
-            if value.dim() and value.shape[-1] > 1:
-                setattr(new, name, value[..., rows])
-        new.event = self.event.of_rows(rows)
-        return new
+    @property
+    def variance(self) -> Tensor:
+        """Variance of y."""
+        return self.laplace.variance
 
     def given_cost(self, cost: Tensor) -> ThresholdQuantile:
         """The same distribution, because y depends on the costs' distribution only."""
@@ -305,6 +277,5 @@ class ThresholdQuantile(AsymmetricLaplace):
 
     def cost_posterior(self, y: Tensor) -> TorchDistribution:
         """p(c | y) = p(c)."""
-        if self._validate_args:
-            self._validate_sample(y)
+        self._check(y)
         return self.event.cost.expand(broadcast_shapes(self.batch_shape, y.shape))

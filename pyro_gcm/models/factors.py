@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
-from pyro_gcm.distributions.event_sides import sides
+from pyro_gcm.distributions.costs import sides
 from pyro_gcm.inference.reading import reader
 
 

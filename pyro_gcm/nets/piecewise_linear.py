@@ -12,7 +12,7 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.validation import number, positive, positive_int
 from pyro_gcm.distributions.numerics import on_grid
-from pyro_gcm.distributions.rising import aligned, planes
+from pyro_gcm.distributions.products import aligned, planes
 from pyro_gcm.nets.revenue_maps import PositiveLinear
 
 #: Scale of `squash`: within it a standardised revenue hardly changes.

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm.distributions import InfiniteCost, cost_family
-from pyro_gcm.distributions.event_sides import finite_part
+from pyro_gcm.distributions.costs import LatentMixture, finite_part
 from pyro_gcm.distributions.families import base_distribution, tail_log_probs
-from pyro_gcm.distributions.latent_mixture import LatentMixture
 
 
 class Marginal:
@@ -37,10 +36,8 @@ class Marginal:
         """Pr(c < inf | z), [N]."""
         if not isinstance(self.component, InfiniteCost):
             return torch.ones_like(self.weights)
-        log_finite = self.component.log_finite[:, 0].double()  # [N] or [N, G]
-        if log_finite.dim() == 2:
-            log_finite = log_finite[:, self._alternative]
-        return log_finite.exp()
+        finite = torch.sigmoid(-self.component.logits[:, 0].double())  # [N] or [N, G]
+        return finite if finite.dim() == 1 else finite[:, self._alternative]
 
     def density(self, points: Tensor) -> Tensor:
         """p(c | z, c < inf) at points [P], [P, N]."""

@@ -279,4 +279,5 @@ class Quantile(_RealResponse, name="quantile"):
     def averaged_loss(self, p_y: ThresholdQuantile, log_p: Tensor, y: Tensor) -> Tensor:
         """The pinball loss of the mean of the quantiles, but for a constant, [B]."""
         mean = (log_p.exp() * p_y.loc).sum(0)
-        return -dist.AsymmetricLaplace(mean, p_y.scale[0], p_y.asymmetry[0]).log_prob(y)
+        own = p_y.laplace
+        return -dist.AsymmetricLaplace(mean, own.scale[0], own.asymmetry[0]).log_prob(y)

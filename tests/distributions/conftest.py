@@ -13,7 +13,7 @@ from pyro_gcm.distributions.numerics import log1mexp
 @pytest.fixture
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cost families registered in the test are forgotten after it, and earlier ones in it."""
-    built_in = {cls: family for cls, family in families._FAMILIES.items() if not family.source}
+    built_in = {cls: own for cls, own in families._FAMILIES.items() if cls in families.BUILT_IN}
     monkeypatch.setattr(families, "_FAMILIES", built_in)
     monkeypatch.setattr(families, "_NAMES", dict(families._NAMES))
 

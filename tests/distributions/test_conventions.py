@@ -61,19 +61,15 @@ OF_POSITIONS = ("costs given a value", "costs given times")
 DISCRETE = OrderEvent | GuessedEvent | OrderedLevel
 #: Arguments and their shapes for batch shape `batch`; a distribution has the shape of its draws.
 SHAPES: dict[type, Callable[[Shape], dict[str, Any]]] = {
-    OrderEvent: lambda batch: {"cost": (*batch, 2, 3), "revenue": (3,), "cost_event_dim": 2},
-    ThresholdNormal: lambda batch: {
-        "event": batch, "threshold_loc": (), "threshold_scale": (), "scale": ()
-    },
-    ThresholdQuantile: lambda batch: {
-        "event": batch, "threshold_loc": (), "spread": (), "level": batch
-    },
     DiagNormalMixture: lambda batch: {
         "locs": (*batch, 4, 3), "coord_scale": (*batch, 4, 3), "component_logits": (*batch, 4)
     },
 }  # fmt: skip
 #: Distributions whose shapes do not follow from shapes: they say so, as Pyro's `Independent` does.
 NOT_INFERRED: dict[type, tuple[str, dict[str, Any]]] = {
+    OrderEvent: ("(2, 3) may be [B, K] or [G, K]", {"cost": (2, 3), "revenue": (3,)}),
+    ThresholdNormal: ("the shape of cost does not tell its event dimensions", {"event": ()}),
+    ThresholdQuantile: ("as for a guess", {"event": (), "level": ()}),
     CostPosterior: ("the shape of an event is not that of its costs", {"event": (), "outcome": ()}),
     RevenuePosterior: ("as for the costs", {"event": (), "outcome": ()}),
     InfiniteCost: ("(2, 3) may be [B, K] or [G, K]", {"cost": (2, 3), "logits": ()}),
@@ -184,14 +180,6 @@ def test_shapes_are_inferred_or_said_not_to_be(case: str, batch: Shape) -> None:
     arguments = NOT_INFERRED[type(d)][1]
     with pytest.raises(NotImplementedError):
         type(d).infer_shapes(**arguments)
-
-
-def test_shapes_are_not_inferred_from_a_draw_of_the_costs_or_from_too_little() -> None:
-    arguments: Any = {"event": (), "threshold_loc": (), "threshold_scale": (), "scale": ()}
-    with pytest.raises(NotImplementedError, match="shape of cost does not tell"):
-        ThresholdNormal.infer_shapes(**arguments, cost=(3,))
-    with pytest.raises(ValueError, match="cost must have at least 2 dimensions"):
-        OrderEvent.infer_shapes((3,), (3,), cost_event_dim=2)
 
 
 @pytest.mark.parametrize(

@@ -5,31 +5,19 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pyro
 import pyro.distributions as dist
 import pytest
 import torch
-from convention_cases import CASES, OPTIONS, cost, event, line, random_revenue, real
+from convention_cases import CASES, OPTIONS
 from pyro.distributions import TorchDistribution
 from pyro.distributions.util import scale_and_mask
 
 from pyro_gcm.distributions import (
-    AlongAxis,
-    CostPosterior,
-    GuessedEvent,
-    InfiniteCost,
-    LatentMixture,
     LazyDistribution,
-    OrderedLevel,
-    RevenuePosterior,
-    ThresholdNormal,
-    ThresholdQuantile,
 )
-from pyro_gcm.distributions.curve_outcome import AxisUnits
-from pyro_gcm.distributions.event_time import EventTime
 
 cases = pytest.mark.parametrize("case", CASES)
 #: Outcomes with an entropy, outcomes whose costs can be told from them, and those of no known cost.
@@ -186,49 +174,6 @@ def test_no_rows_have_no_densities(case: str) -> None:
     with pyro.validation_enabled(False):
         d = CASES[case]((3, 0))
         assert d.log_prob(d.sample((4,))).shape == (4, 3, 0)
-
-
-ONE = torch.ones(3, dtype=torch.float64)
-UNITS = AxisUnits(torch.log, torch.exp, torch.log)
-MADE: dict[type, Callable[[], dict[str, Any]]] = {
-    AlongAxis: lambda: {"event": event((3,)), "axis": line, "units": UNITS},
-    CostPosterior: lambda: {"event": event((3,)), "outcome": ONE},
-    EventTime: lambda: {"event": event((3,)), "axis": line, "units": UNITS},
-    GuessedEvent: lambda: {"event": event((3,)), "logits": ONE},
-    InfiniteCost: lambda: {"cost": cost((3,)), "logits": ONE},
-    LatentMixture: lambda: {"component": cost((5, 3)), "loc": ONE, "scale": ONE},
-    OrderedLevel: lambda: {"event": event((3,)), "shifts": real(2, 1)},
-    RevenuePosterior: lambda: {"event": random_revenue((3,)), "outcome": ONE},
-    ThresholdNormal: lambda: {
-        "event": event((3,)),
-        **dict.fromkeys(("threshold_loc", "threshold_scale", "scale"), ONE),
-    },
-    ThresholdQuantile: lambda: {
-        "event": event((3,)),
-        **dict.fromkeys(("threshold_loc", "spread", "scale"), ONE),
-        "level": 0.5 * ONE,
-    },
-}
-
-
-@pytest.mark.parametrize("kind", MADE)
-def test_parameters_of_a_wrong_type_are_named(kind: type) -> None:
-    parameters = MADE[kind]()
-    kind(**parameters)
-    for name in parameters.keys() - {"axis", "units"}:
-        for wrong in ("0.5", None, [1.0, "a"]):
-            with pytest.raises(TypeError, match=f"{name} must be "):
-                kind(**{**parameters, name: wrong})
-
-
-def test_values_that_are_no_tensors_are_named() -> None:
-    mixture = LatentMixture(cost((5, 3)), ONE, ONE)
-    for ask, name in (
-        (lambda: mixture.cdf("0.5"), "value"),
-        (lambda: event((3,)).cost_posterior([1.0]), "y"),
-    ):
-        with pytest.raises(TypeError, match=f"{name} must be "):
-            ask()
 
 
 class Counted:

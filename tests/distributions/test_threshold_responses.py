@@ -203,8 +203,8 @@ def test_density_integrates_to_one_with_the_level_below_the_quantile(level: floa
         return p_y.log_prob(torch.tensor(y, dtype=torch.float64)).exp().item()
 
     # Each side decays with scale/(1 - level) or scale/level.
-    below = integrate.quad(density, middle - 60.0 * p_y.left_scale.item(), middle)[0]
-    above = integrate.quad(density, middle, middle + 60.0 * p_y.right_scale.item())[0]
+    below = integrate.quad(density, middle - 60.0 * p_y.laplace.left_scale.item(), middle)[0]
+    above = integrate.quad(density, middle, middle + 60.0 * p_y.laplace.right_scale.item())[0]
     assert below == pytest.approx(level, abs=1e-7)
     assert below + above == pytest.approx(1.0, abs=1e-7)
 

@@ -35,12 +35,12 @@ def test_probability_is_that_of_the_event_or_a_guess() -> None:
     event = OrderEvent(cost, torch.tensor([[-40.0], [0.3], [40.0]]).double())
     p_y = GuessedEvent(event, torch.tensor(-1.0))
     g, p = torch.sigmoid(torch.tensor(-1.0).double()), event.probability64()
-    torch.testing.assert_close(p_y.probability64(), g + (1.0 - g) * p)
+    torch.testing.assert_close(p_y.prediction64(), g + (1.0 - g) * p)
     both = p_y.log_prob(torch.tensor([[0.0], [1.0]]).expand(2, 3)).exp()
     torch.testing.assert_close(both.sum(0), torch.ones(3).double())
-    torch.testing.assert_close(both[1], p_y.probability64())
+    torch.testing.assert_close(both[1], p_y.prediction64())
     draws = p_y.sample((20_000,)).double()
-    torch.testing.assert_close(draws.mean(0), p_y.probability64(), rtol=0.0, atol=0.015)
+    torch.testing.assert_close(draws.mean(0), p_y.prediction64(), rtol=0.0, atol=0.015)
 
 
 def test_costs_given_an_answer_are_those_of_rejection() -> None:

@@ -11,7 +11,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from pyro_gcm.distributions.event_sides import Left
+from pyro_gcm.distributions.costs import Left
 from pyro_gcm.prediction import rejection as module
 from pyro_gcm.prediction.draws import Draws, Rows
 from pyro_gcm.prediction.rejection import PROPOSALS_PER_DRAW, Tally, rejection

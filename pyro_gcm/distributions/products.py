@@ -1,0 +1,287 @@
+"""The probability of an order event as products: with gradients, and in steps that keep the order.
+
+With Pr(c_k < r_k) = up_k and Pr(c_k >= r_k) = down_k the event has the probability
+
+    hit  = up_1 ... up_K
+    miss = down_1 + up_1 (down_2 + up_2 (... down_K))
+
+which are sums and products of positive terms: both are right to a few ulp, relative, until they
+underflow. Over alternatives the same holds once more, with hits and misses exchanged, and an atom
+at infinity is one more coordinate. Neither needs a logarithm, and the gradient of hit in u_k is
+phi(u_k) hit / up_k, so that the backward pass needs one density and no other error function.
+
+`probabilities` trains. `Rising` predicts, in steps that keep the order of the revenues: a revenue
+is rounded once, to a grid on which two that differ do so by more than the functions below
+err; every later step rises with the one before. Coordinates come first, [(G) K, ..., draws, rows]:
+a dimension of a few of them, kept innermost, makes every elementwise function slow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from pyro_gcm.distributions.families import tail_log_probs
+from pyro_gcm.distributions.numerics import probit
+from pyro_gcm.distributions.standard_families import StandardFamily
+
+#: Where a probability is smaller, its probit is computed from its logarithm.
+_SMALLEST = 1e-280
+#: Its probit.
+_LOWEST = -35.78342139466303
+_TINY = 1e-300
+#: Numbers of a coordinate above which coordinates are computed one after another, in cache.
+_CACHED = 1 << 13
+
+
+class Rising:
+    """The random side of an order event, coordinate by coordinate, for any revenues.
+
+    Methods take the revenues as `planes` on the grid, [(G) K, ...], counted through alternatives.
+
+    :param event: `OrderEvent` of a random side.
+    """
+
+    def __init__(self, event: Any) -> None:
+        self.base, self.shape, self.standard = event.base_dist, event.cost_shape, event.standard
+        if self.standard is not None:
+            self.loc = planes(self.base.loc, self.shape)
+            scale = planes(self.base.scale, self.shape).mul_(self.standard.unit)
+            self.steepness = scale.reciprocal_()
+        #: Of some coordinates a few values, and what `_at` gives for them.
+        self.tables: dict[int, tuple[Tensor, dict[bool, Any]]] = {}
+        self.odds = None  # of an infinite cost, [G, ...]
+        if event.odds64 is not None:
+            like = event.odds64 if len(self.shape) == 2 else event.odds64.unsqueeze(-1)
+            self.odds = planes(like, self.shape[:-1] or torch.Size([1]))
+
+    def tabulate(self, points: Tensor, room: float) -> None:
+        """Compute a coordinate once for each value of it, where many revenues share few.
+
+        A grid of two revenues does. The numbers are the same as without.
+
+        :param points: [(G) K, R, ...], the same for all draws and rows.
+        :param room: numbers that all tables may have.
+        """
+        self.tables = {}
+        for k, column in enumerate(points.flatten(1)):
+            values = column.unique()
+            if self.standard is None or 2 * len(values) > len(column):
+                continue
+            room -= 2 * len(values) * self.loc[0].numel()
+            if room >= 0:
+                self.tables[k] = values, {}
+
+    def probability(self, points: Tensor) -> Tensor:
+        """Pr(y = 1) at revenues, [...]."""
+        return self._any(self._hits(points)[0])
+
+    def probit(self, points: Tensor, log_probs: Callable[[], tuple[Tensor, Tensor]]) -> Tensor:
+        """Phi^-1(Pr(y = 1)) at revenues, [...].
+
+        The smaller of Pr(y = 1) and Pr(y = 0) is inverted, each of which is precise where small.
+
+        :param log_probs: gives log Pr(y = 0) and log Pr(y = 1), for what is smaller than that.
+        """
+        hits, logs = self._hits(points, log=True)
+        zero, *misses = (log_hit.expm1_().neg_() for log_hit in logs)
+        for miss in misses:
+            zero = zero.mul_(miss)
+        one = self._any(hits)
+        low = one < 0.5
+        smaller = torch.where(low, one, zero.clamp_(max=0.5))
+        smaller.view(torch.int64).bitwise_and_(-1 << 8)  # neighbours as far apart as ndtri needs
+        x = torch.special.ndtri(smaller)
+        tiny = smaller < _SMALLEST
+        if tiny.any():
+            log_zero, log_one = log_probs()
+            far = probit(torch.minimum(log_one, log_zero), torch.maximum(log_one, log_zero))
+            x = torch.where(tiny, far.clamp(max=_LOWEST), x)
+        return torch.where(low, x, -x)
+
+    def _hits(self, points: Tensor, *, log: bool = False) -> tuple[list[Tensor], list[Tensor]]:
+        """Pr(all c_k < r_k) of each alternative, [...], and their logarithms where asked for."""
+        hits: list[Tensor] = []
+        logs: list[Tensor] = []
+        for place, (below, log_below) in enumerate(self._below(points, log)):
+            if place % self.shape[-1] == 0:
+                hits.append(below)
+                logs.append(log_below)
+            else:
+                hits[-1].mul_(below)
+                if log:
+                    logs[-1].add_(log_below)
+        if self.odds is not None:
+            hits = [hit * (1.0 / (1.0 + odds)) for hit, odds in zip(hits, self.odds, strict=True)]
+            if log:
+                logs = [one - odds.log1p() for one, odds in zip(logs, self.odds, strict=True)]
+        return hits, logs
+
+    def _below(self, points: Tensor, log: bool) -> Iterator[tuple[Tensor, Any]]:
+        """Pr(c_k < r_k) of each coordinate, [...], and its logarithm where asked for.
+
+        The smaller tail is computed on either side of the location. The logarithm has a small
+        absolute error, and a small relative one near probability 1.
+        """
+        if self.standard is None:
+            logs = planes(tail_log_probs(self.base, from_planes(points, self.shape))[0], self.shape)
+            yield from zip(logs.exp(), logs, strict=True)
+            return
+        every = aligned(points, self.loc, self.steepness)
+        numbers = math.prod(map(max, every[0].shape[1:], every[1].shape[1:]))
+        many = 1 if numbers > _CACHED or self.tables else len(points)  # coordinates at a time
+        for start in range(0, len(points), many):
+            some, loc, steepness = (values[start : start + many] for values in every)
+            known = self._known(start, some, loc, steepness, log) if self.tables else None
+            below, logs = known or self._at(some, loc, steepness, log)
+            yield from zip(below, repeat(None) if logs is None else logs)  # noqa: B905
+
+    def _at(
+        self, points: Tensor, loc: Tensor, steepness: Tensor, log: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """The probabilities of `_below` of some coordinates, and their logarithms."""
+        assert self.standard is not None
+        u = (points - loc).mul_(steepness)
+        tail = self.standard.two_tails(u.abs())
+        side = u.ge_(0.0)
+        tail.mul_(0.5 - side)  # half of both tails, negative above the location
+        if log:
+            return side + tail, side.sub_(1.0).add_(tail).log1p_()
+        return side.add_(tail), None
+
+    def _known(
+        self, k: int, points: Tensor, loc: Tensor, steepness: Tensor, log: bool
+    ) -> tuple[Tensor, Tensor | None] | None:
+        """`_at` of coordinate k from its table; None where not all of the points are in it."""
+        if k not in self.tables:
+            return None
+        values, tables = self.tables[k]
+        column = points.flatten()
+        place = torch.searchsorted(values, column).clamp_(max=len(values) - 1)
+        if len(column) != points.shape[1] or not torch.equal(values[place], column):
+            return None
+        if log not in tables:
+            every = values.reshape(1, -1, *(1 for _ in points.shape[2:]))
+            tables[log] = self._at(every, loc, steepness, log)
+        below, logs = tables[log]
+        return below.index_select(1, place), logs.index_select(1, place) if log else None
+
+    def _any(self, hits: list[Tensor]) -> Tensor:
+        """Pr(at least one of independent alternatives), of probabilities that are overwritten."""
+        if len(self.shape) == 1:
+            return hits[0]
+        none, *others = (hit.neg_().log1p_() for hit in hits)
+        for other in others:
+            none = none.add_(other)
+        return none.expm1_().neg_()
+
+
+def planes(values: Tensor, event_shape: torch.Size) -> Tensor:
+    """[..., (G,) K] as contiguous [(G) K, ...] in float64; a new tensor."""
+    batch = values.shape[: max(0, values.dim() - len(event_shape))]
+    parts = values.expand(*batch, *event_shape).flatten(len(batch)).movedim(-1, 0)
+    return torch.empty(parts.shape, dtype=torch.float64, device=values.device).copy_(parts)
+
+
+def aligned(*several: Tensor) -> list[Tensor]:
+    """Planes [n, ...] with as many dimensions, so that they broadcast behind the first one."""
+    dims = max(values.dim() for values in several)
+    return [v if v.dim() == dims else v[(slice(None), *[None] * (dims - v.dim()))] for v in several]
+
+
+def from_planes(values: Tensor, event_shape: torch.Size) -> Tensor:
+    """Planes [(G) K, ...] as [..., (G,) K]."""
+    return values.movedim(0, -1).unflatten(-1, event_shape)
+
+
+def all_and_any(up: Tensor, down: Tensor) -> tuple[Tensor, Tensor]:
+    """Probabilities that all of independent events happen, and that at least one does not.
+
+    :param up: their probabilities, [..., K]; `down`: those of the complements.
+    """
+    some = down[..., -1]
+    for k in range(up.shape[-1] - 2, -1, -1):
+        some = torch.addcmul(down[..., k], up[..., k], some)
+    # The rounding of the sum must not lift a probability above 1.
+    return up.prod(-1), some.clamp_max(1.0)
+
+
+class _Parts(NamedTuple):
+    """Intermediate results that the gradient needs."""
+
+    u: Tensor  # [..., (G,) K]
+    inverse: Tensor  # 1 / scale
+    up: Tensor
+    hit: Tensor  # [..., (G)]
+    miss: Tensor
+    zero: Tensor  # [...]
+    one: Tensor
+
+
+def _evaluate(
+    standard: StandardFamily,
+    alternatives: bool,
+    point: Tensor,
+    loc: Tensor,
+    scale: Tensor,
+    logits: Tensor | None,
+) -> _Parts:
+    inverse = scale.double().reciprocal()
+    u = (point - loc.double()).mul_(inverse)
+    up, down = standard.tails(u)
+    hit, miss = all_and_any(up, down)
+    if logits is not None:
+        finite = torch.sigmoid(-logits.double())
+        hit, miss = finite * hit, torch.sigmoid(logits.double()) + finite * miss
+    zero, one = all_and_any(miss, hit) if alternatives else (miss, hit)
+    return _Parts(u, inverse, up, hit, miss, zero, one)
+
+
+class _Probabilities(torch.autograd.Function):
+    """Pr(y = 0) and Pr(y = 1) from point, loc, scale [..., (G,) K] and logits [..., (G)]."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
+        parts = _evaluate(*inputs)
+        ctx.options = inputs[:2]
+        ctx.save_for_backward(*inputs[2:], *parts)
+        return parts.zero, parts.one
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
+        # Pr(y = 0) = 1 - Pr(y = 1): every derivative is that of Pr(y = 1).
+        by_one = grad_outputs[1] - grad_outputs[0]
+        inputs, (standard, alternatives) = ctx.saved_tensors[:4], ctx.options
+        point, loc, scale, logits = inputs
+        # Second derivatives go through the inputs, so that the parts are computed from them anew.
+        again = torch.is_grad_enabled()
+        parts = _evaluate(*ctx.options, *inputs) if again else _Parts(*ctx.saved_tensors[4:])
+        if alternatives:
+            by_one = (by_one * parts.zero).unsqueeze(-1) / parts.miss.clamp_min(_TINY)
+        by_row = by_one * parts.hit
+        by_u = standard.pull(by_row.unsqueeze(-1), parts.u, parts.up)
+        by_point = by_u.mul_(parts.inverse)
+        for_point, for_loc, for_scale, for_logits = ctx.needs_input_grad[-4:]
+        by_scale = by_logits = None
+        if for_scale:
+            # An infinite point has slope 0.
+            u = parts.u.masked_fill(parts.u.isinf(), 0.0) if point.isinf().any() else parts.u
+            by_scale = -_like(scale, by_point * u)
+        if for_logits:
+            by_logits = -_like(logits, by_row * torch.sigmoid(logits.double()))
+        by_loc = -_like(loc, by_point) if for_loc else None
+        of_point = _like(point, by_point) if for_point else None
+        return None, None, of_point, by_loc, by_scale, by_logits
+
+
+#: (family, whether there are alternatives, point, loc, scale, logits) -> Pr(y = 0) and Pr(y = 1).
+probabilities = _Probabilities.apply
+
+
+def _like(parameter: Tensor, gradient: Tensor) -> Tensor:
+    return gradient.sum_to_size(parameter.shape).to(parameter.dtype)

@@ -138,8 +138,8 @@ class Rising:
         for start in range(0, len(points), many):
             some, loc, steepness = (values[start : start + many] for values in every)
             known = self._known(start, some, loc, steepness, log) if self.tables else None
-            below, logs = known or self._at(some, loc, steepness, log)
-            yield from zip(below, repeat(None) if logs is None else logs)  # noqa: B905
+            pair: Any = known or self._at(some, loc, steepness, log)
+            yield from zip(pair[0], pair[1] if log else repeat(None))  # noqa: B905
 
     def _at(
         self, points: Tensor, loc: Tensor, steepness: Tensor, log: bool

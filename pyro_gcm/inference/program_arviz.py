@@ -129,16 +129,16 @@ def _dims(site: Any) -> tuple[str, ...]:
 def _log_likelihood(
     program: Program, draws: Mapping[str, Tensor], names: list[str], args: Any, kwargs: Any
 ) -> dict[str, Tensor]:
-    chains, count = next(iter(draws.values())).shape[:2]
+    every = {name: values.flatten(0, 1) for name, values in draws.items()}
+    lead = next(iter(draws.values())).shape[:2]
     parts: dict[str, list[Tensor]] = {name: [] for name in names}
-    for c in range(chains):
-        for s in range(count):
-            given = {name: values[c, s] for name, values in draws.items()}
-            trace = poutine.trace(poutine.condition(program, given)).get_trace(*args, **kwargs)
-            trace.compute_log_prob(lambda name, site: name in parts)
-            for name in names:
-                parts[name].append(trace.nodes[name]["log_prob"])
-    return {n: torch.stack(v).unflatten(0, (chains, count)) for n, v in parts.items()}
+    for s in range(lead.numel()):
+        given = {name: values[s] for name, values in every.items()}
+        trace = poutine.trace(poutine.condition(program, given)).get_trace(*args, **kwargs)
+        trace.compute_log_prob(lambda name, site: name in parts)
+        for name in names:
+            parts[name].append(trace.nodes[name]["log_prob"])
+    return {name: torch.stack(values).unflatten(0, lead) for name, values in parts.items()}
 
 
 def _diverging(mcmc: MCMC, like: Tensor) -> Tensor:

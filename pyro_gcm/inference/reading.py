@@ -40,29 +40,14 @@ _READER: ContextVar[Reader | None] = ContextVar("reader", default=None)
 
 
 @dataclass(frozen=True)
-class Objective:
-    """A training objective: which sites of the story are inputs, scored or not read.
+class Plan:
+    """How the sites of a story are treated in one reading, such as that of a training objective.
 
-    :param name: as `fit` takes it.
     :param given: sites that are inputs, whose density does not count.
     :param hidden: sites that are not read at all.
-    :param untrained: prefixes of the parameters that it leaves as they are.
-    :param averages: whether each value of a finite z is trained on a likelihood of its own.
-    """
-
-    name: str
-    given: tuple[str, ...] = ("x", "r")
-    hidden: tuple[str, ...] = ()
-    untrained: tuple[str, ...] = ()
-    averages: bool = False
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How the sites of a story are treated in one reading.
-
-    :param given, hidden, averages: as for `Objective`.
     :param left: sites that are left as their distributions.
+    :param averages: whether each value of a finite z is trained on a likelihood of its own.
+    :param untrained: prefixes of the parameters that an objective leaves as they are.
     :param exact: sites whose distribution given the inputs takes the place of the story's.
     :param proposals: what predictions draw sites from in the place of the story's distribution.
     :param unweighted: those of them whose draws are not weighted by p / q.
@@ -74,6 +59,7 @@ class Plan:
     hidden: tuple[str, ...] = ()
     left: tuple[str, ...] = ("c",)
     averages: bool = False
+    untrained: tuple[str, ...] = ()
     exact: Mapping[str, OfReader] = field(default_factory=lambda: _NOTHING)
     proposals: Mapping[str, OfReader] = field(default_factory=lambda: _NOTHING)
     unweighted: tuple[str, ...] = ()

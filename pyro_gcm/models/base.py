@@ -14,7 +14,7 @@ from pyro_gcm._utils.standardizer import KnownMoments
 from pyro_gcm._utils.validation import matrix, one_of, positive_int
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.inference import programs
-from pyro_gcm.inference.reading import Objective, Plan
+from pyro_gcm.inference.reading import Plan
 from pyro_gcm.inference.training_pair import TrainingPair, training_pair
 from pyro_gcm.models import build, factors
 from pyro_gcm.nets import Conditional, Standardizer
@@ -50,7 +50,7 @@ class OrderEventModel(nn.Module):
     base_samples: BaseSamples
     places: dict[str, int]
     #: What a model can be trained for, by name; the first is the default of `fit`.
-    objective_records: ClassVar[dict[str, Objective]] = {}
+    objective_records: ClassVar[dict[str, Plan]] = {}
     objectives: ClassVar[tuple[str, ...]]
     #: Whether there is one cost in the units of each revenue.
     costs_have_units = False
@@ -205,8 +205,7 @@ class OrderEventModel(nn.Module):
 
     def make_plan(self, objective: str) -> Plan:
         """How the sites are treated in training for an objective."""
-        record = self.objective_records[objective]
-        return Plan(record.given, record.hidden, averages=record.averages)
+        return self.objective_records[objective]
 
     def make_prediction_plan(self) -> Plan:
         """How the sites are treated in predictions, which follow the last training."""

@@ -16,7 +16,7 @@ from pyro_gcm._utils.standardizer import KnownMoments
 from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import broadcast_shapes, positive_int, seed_of
 from pyro_gcm.distributions.numerics import coarse
-from pyro_gcm.inference.reading import Objective, Plan, in_units
+from pyro_gcm.inference.reading import Plan, in_units
 from pyro_gcm.models import build, required
 from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.nets import Conditional, StandardNormal
@@ -88,8 +88,8 @@ class GCM(Predictions):
     """
 
     objective_records = {
-        "conditional": Objective("conditional", hidden=("w",), untrained=JOINT_PARTS),
-        "joint": Objective("joint", given=()),
+        "conditional": Plan(hidden=("w",), untrained=JOINT_PARTS),
+        "joint": Plan(given=()),
     }
 
     def __init__(

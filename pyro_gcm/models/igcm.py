@@ -28,7 +28,7 @@ from pyro_gcm.distributions import (
     linear_gaussian_posterior,
 )
 from pyro_gcm.distributions.numerics import coarse
-from pyro_gcm.inference.reading import Objective, Plan, Reader, in_units
+from pyro_gcm.inference.reading import Plan, Reader, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.calls import Count, prediction
 from pyro_gcm.models.predictions import Predictions
@@ -38,8 +38,6 @@ from pyro_gcm.nets.parts import one_row
 from pyro_gcm.prediction.blocks import in_blocks
 from pyro_gcm.prediction.predicted import Dry, Predicted
 from pyro_gcm.responses import Response
-
-_objective = partial(Objective, untrained=("x_decoder.",))
 
 
 @recorded("models.IGCM")
@@ -90,9 +88,9 @@ class IGCM(Predictions):
     loading: PositiveLinear
 
     objective_records = {
-        "conditional": _objective("conditional"),
-        "joint": _objective("joint", (), untrained=()),
-        "paper": _objective("paper", ("x",)),
+        "conditional": Plan(untrained=("x_decoder.",)),
+        "joint": Plan(given=()),
+        "paper": Plan(given=("x",), untrained=("x_decoder.",)),
     }
 
     def __init__(

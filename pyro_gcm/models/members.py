@@ -11,7 +11,7 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import one_of, positive_int, seed_of
 from pyro_gcm.distributions import InfiniteCost
-from pyro_gcm.inference.reading import Objective
+from pyro_gcm.inference.reading import Plan
 from pyro_gcm.models import build
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.gcm import GCM, JOINT_PARTS
@@ -60,7 +60,7 @@ class MemberGCM(GCM):
 
     objective_records = {
         **GCM.objective_records,
-        "members": Objective("members", hidden=("w",), untrained=JOINT_PARTS, averages=True),
+        "members": Plan(hidden=("w",), untrained=JOINT_PARTS, averages=True),
     }
 
     def __init__(

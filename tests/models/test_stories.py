@@ -19,7 +19,7 @@ from torch import Tensor
 
 from pyro_gcm import GCM, IGCM, load, save, to_arviz
 from pyro_gcm.inference import ImportanceWeightedELBO
-from pyro_gcm.inference.reading import Objective
+from pyro_gcm.inference.reading import Plan
 from pyro_gcm.prediction.predicted import Predicted
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*effective sample size below 100")
@@ -250,7 +250,7 @@ def test_a_site_that_is_told_to_be_the_storys_own_has_to_be_it() -> None:
 class WithRevenues(GCM):
     objective_records = {
         **GCM.objective_records,
-        "with revenues": Objective("with revenues", given=("x",)),
+        "with revenues": Plan(given=("x",)),
     }
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm import GCM, IGCM, fit, to_arviz
-from pyro_gcm.prediction.psis import imported_arviz
+from pyro_gcm.inference.program_arviz import imported_arviz
 
 az = imported_arviz()
 QUIET: dict[str, Any] = {"num_samples": 40, "progress": False}

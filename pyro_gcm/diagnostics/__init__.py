@@ -8,7 +8,7 @@ from pyro_gcm.diagnostics.kaplan_meier import kaplan_meier
 from pyro_gcm.diagnostics.marginal_effects import marginal_effects
 from pyro_gcm.diagnostics.predictive_checks import predictive_check, reliability_curve
 from pyro_gcm.diagnostics.sbc import SBCResult, simulation_based_calibration
-from pyro_gcm.prediction.psis import effective_sample_size, pareto_k
+from pyro_gcm.prediction.proposals import effective_sample_size, pareto_k
 
 __all__ = [
     "JointCoverage",

@@ -26,7 +26,7 @@ from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.inference.reading import Program
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.models.base import OrderEventModel
-from pyro_gcm.prediction.psis import MIN_PARTICLES, effective_sample_size, pareto_k
+from pyro_gcm.prediction.proposals import MIN_PARTICLES, effective_sample_size, pareto_k
 
 
 @one_thread()

@@ -12,7 +12,7 @@ from torch import Tensor
 from pyro_gcm._utils.torch_state import one_thread
 from pyro_gcm._utils.validation import ArrayLike, matrix, names_of, number, same_rows, share
 from pyro_gcm.models.predictions import Predictions
-from pyro_gcm.prediction.blocks import blocks
+from pyro_gcm.prediction.draws import blocks
 
 
 @one_thread()

@@ -30,8 +30,7 @@ from pyro_gcm._utils.validation import (
     share,
     shown,
 )
-from pyro_gcm.prediction.blocks import mean_of_draws
-from pyro_gcm.prediction.draws import Rows
+from pyro_gcm.prediction.draws import Rows, mean_of_draws
 from pyro_gcm.prediction.predicted import Predicted
 
 #: A name and a tensor of weights to their prior, of the shape of the tensor.

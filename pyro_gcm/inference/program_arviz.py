@@ -5,7 +5,11 @@ Nothing here knows of order events: any program, guide and MCMC run of Pyro will
 
 from __future__ import annotations
 
+import os
+import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,11 +18,10 @@ import torch
 from pyro.infer import MCMC
 from torch import Tensor
 
-from pyro_gcm._utils.torch_state import Randomness, one_thread
+from pyro_gcm._utils.torch_state import Randomness, exclusively, one_thread
 from pyro_gcm._utils.validation import flag, kind, positive_int, seed_of
 from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.inference.reading import Program
-from pyro_gcm.prediction.psis import imported_arviz
 
 #: Names of dimensions and their labels.
 Coordinates = Mapping[str, Sequence[Any]]
@@ -172,3 +175,25 @@ def container(groups: dict[str, Any]) -> Any:
     if arviz.__version__.startswith("0."):
         return arviz.InferenceData(**groups)
     return xarray.DataTree.from_dict(groups)
+
+
+def imported_arviz() -> Any:
+    """ArviZ, wherever it is imported for the first time.
+
+    ArviZ 0.23 notes in the user's cache that it has announced 1.x today. Its import fails where
+    another process writes that note at the same moment (ArviZ issue 2583), and where nothing can
+    be written there, as in many containers. Then it gets another folder for its note.
+    """
+    with exclusively(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        try:
+            return import_module("arviz")
+        except OSError:
+            before = os.environ.copy()
+            with tempfile.TemporaryDirectory() as folder:
+                os.environ["XDG_CACHE_HOME"] = folder
+                try:
+                    return import_module("arviz")
+                finally:
+                    os.environ.pop("XDG_CACHE_HOME")
+                    os.environ.update(before)

@@ -19,8 +19,8 @@ from pyro_gcm.inference.training_pair import TrainingPair, training_pair
 from pyro_gcm.models import build, factors
 from pyro_gcm.nets import Conditional, Standardizer
 from pyro_gcm.nets.products import with_even_rows
-from pyro_gcm.prediction.base_samples import BaseSamples
-from pyro_gcm.prediction.predicted import Dry, Latent
+from pyro_gcm.prediction.base_samples import BaseSamples, Latent
+from pyro_gcm.prediction.predicted import Dry
 from pyro_gcm.responses import Response
 from pyro_gcm.training import TrainingDefaults
 

@@ -35,7 +35,7 @@ from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.nets import PositiveLinear, StandardNormal
 from pyro_gcm.nets.conditional import joined, widths_of
 from pyro_gcm.nets.parts import one_row
-from pyro_gcm.prediction.blocks import in_blocks
+from pyro_gcm.prediction.draws import in_blocks
 from pyro_gcm.prediction.predicted import Dry, Predicted
 from pyro_gcm.responses import Response
 

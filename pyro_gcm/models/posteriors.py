@@ -25,9 +25,8 @@ from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.models.calls import Count, prediction
 from pyro_gcm.nets.products import block_rows
 from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows
-from pyro_gcm.prediction.posterior import log_joint, posterior_draws, with_shared
+from pyro_gcm.prediction.posterior import Target, log_joint, posterior_draws, with_shared
 from pyro_gcm.prediction.predicted import Predicted
-from pyro_gcm.prediction.target import Target
 
 #: Draws of all rows together whose likelihood is computed at once.
 _DRAWS_AT_ONCE = 1 << 16
@@ -80,7 +79,7 @@ def cost(self: Any, x: ArrayLike, *, num_samples: Count = None) -> LatentMixture
     noise, rows = self.noise(num_samples), matrix("x", x, self.x_dim, "x_dim", self.device)
     lacking, plan = -len(rows) % block_rows(rows.device), self.prediction_plan
     whole = torch.cat([rows, rows[-1:].expand(lacking, -1)])
-    draws = Predicted(self, plan, noise, until="c").read(whole, None).of_rows(len(rows))
+    draws = Predicted(self, plan, noise, until="c").read(whole, None).of_rows(slice(len(rows)))
     again = Predicted(self, plan, known=draws.values, until="c").read(rows, None)
     like = self.base_samples.samples.new_zeros(self.cost_shape)
     loc, scale = like, like + 1.0

@@ -21,9 +21,9 @@ from pyro_gcm.inference.programs import given_or
 from pyro_gcm.models import posteriors
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.calls import Count, prediction
-from pyro_gcm.prediction.blocks import blocks
-from pyro_gcm.prediction.draws import Draws, Rows, SurfaceDraws
-from pyro_gcm.prediction.predicted import FixedNoise, Latent, Predicted
+from pyro_gcm.prediction.base_samples import FixedNoise, Latent
+from pyro_gcm.prediction.draws import Draws, Rows, SurfaceDraws, blocks
+from pyro_gcm.prediction.predicted import Predicted
 
 #: What `surface` makes of a block of predictions [b, R]: a tensor [b, ...].
 Reduce = Callable[[Tensor], Tensor]
@@ -295,7 +295,8 @@ class Predictions(OrderEventModel):
             some = Rows(*columns)
             draws = Predicted(self, self.prediction_plan, noise).read(some.x, some.r)
             if apart:
-                draws, kept = draws.first_rows(count, len(some.x))
-                some = Rows(*(column[:kept] for column in columns))
+                kept = draws.apart(count, len(some.x))
+                if kept < len(some.x):
+                    draws, some = draws.of_rows(slice(kept)), Rows(*(c[:kept] for c in columns))
             found.append(function(draws, some)[:count])
         return torch.cat(found)

@@ -23,8 +23,9 @@ from pyro_gcm._utils.validation import (
 from pyro_gcm.distributions.event_forms import some
 from pyro_gcm.models.calls import Count, prediction
 from pyro_gcm.models.predictions import Predictions
-from pyro_gcm.prediction.blocks import PASS, blocks, in_blocks, whole_vectors
-from pyro_gcm.prediction.predicted import FixedNoise, Predicted
+from pyro_gcm.prediction.base_samples import FixedNoise
+from pyro_gcm.prediction.draws import PASS, blocks, in_blocks
+from pyro_gcm.prediction.predicted import Predicted
 
 #: Rows of x that are evaluated at all revenues at a time, at most.
 _ROWS = 64
@@ -52,20 +53,19 @@ def surface_blocks(
     for count, (rows,) in blocks(x, draws=max(noise.count, PASS // _ROWS)):
         any_revenues = revenues[:1].expand(len(rows), -1)
         draws = Predicted(self, self.prediction_plan, noise).read(rows, any_revenues)
-        step = whole_vectors(min(few, count), draws.num_draws) if draws.has_rows else len(rows)
+        step = draws.apart(min(few, count), len(rows))
         for first in range(0, count, step):
-            p_y = draws.outcomes(slice(first, first + step))
-            numbers = p_y.event.batch_shape.numel() * math.prod(self.cost_shape)
-            at_once = max(1, _PLANES // numbers)
+            own = draws.of_rows(slice(first, first + step)) if step < len(rows) else draws
+            event = own.p_y.event
+            at_once = max(1, _PLANES // (event.batch_shape.numel() * math.prod(self.cost_shape)))
             found = []
             for start in range(0, len(revenues), size):
                 whole = mapped(start)
-                if whole.shape[1] == 1 and draws.has_rows:  # one map for all draws
-                    event = p_y.event
+                if whole.shape[1] == 1 and event.has_rows:  # one map for all draws
                     event.rising.tabulate(event.with_revenue(whole).points, memory / 32)
                 for part in whole.split(at_once):
-                    values = self.response.predict(p_y.with_revenue(part))
-                    found.append(draws.mean(values, first).to(dtype))
+                    values = self.response.predict(own.p_y.with_revenue(part))
+                    found.append(own.mean(values).to(dtype))
             yield from torch.cat(found).T[: count - first].split(few)
 
 
@@ -150,19 +150,20 @@ def _reaching(
 
     def search(count: int, x: Tensor, r: Tensor, of: Tensor | None = None) -> Tensor:
         draws, kept = Predicted(self, self.prediction_plan, noise).read(x, r), len(x)
-        if self.tells_the_figure:
-            draws, kept = draws.first_rows(count, len(x))
+        known = draws.values
+        if self.tells_the_figure and (kept := draws.apart(count, len(x))) < len(x):
+            draws = draws.of_rows(slice(kept))
 
         def prediction(value: Tensor) -> Tensor:
             moved = r.clone()
             moved[:kept, revenue] = value
             if self.tells_the_figure:
                 # A member's map is chosen by e.
-                mapped = self.mapped(moved, draws.values.get("e", x))
+                mapped = self.mapped(moved, known.get("e", x))
                 own = some(mapped, slice(kept), len(self.cost_shape))
                 p_y = draws.p_y.with_revenue(own)
             else:
-                again = Predicted(self, self.prediction_plan, known=draws.values)
+                again = Predicted(self, self.prediction_plan, known=known)
                 p_y = again.read(x, moved).p_y
             values = self.response.predict(p_y)
             mean = draws.mean(values)

@@ -4,6 +4,6 @@
 import pyro_gcm.inference  # noqa: F401
 from pyro_gcm.prediction.base_samples import BaseSamples
 from pyro_gcm.prediction.draws import PosteriorDraws
-from pyro_gcm.prediction.psis import effective_sample_size, pareto_k
+from pyro_gcm.prediction.proposals import effective_sample_size, pareto_k
 
 __all__ = ["BaseSamples", "PosteriorDraws", "effective_sample_size", "pareto_k"]

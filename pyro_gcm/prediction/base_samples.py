@@ -5,14 +5,16 @@ Averaging over fresh draws of z would break monotonicity: every prediction uses 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import torch
-from pyro.distributions import MaskedDistribution
+from pyro.distributions import MaskedDistribution, MixtureOfDiagNormals
 from torch import Tensor, nn
 
 from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.warn import warn_user
+from pyro_gcm.inference.reading import of
 
 _TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
@@ -109,3 +111,116 @@ def column_draws(columns: Any, base: Tensor) -> Tensor:
             value = transform(value)
         return value
     return columns.icdf(torch.special.ndtr(base))
+
+
+class Latent(NamedTuple):
+    """A latent site of a story.
+
+    :param size: number of its coordinates, and `event_shape` their shape.
+    :param values: number of its values where they are finitely many, else 0.
+    :param parts: number of components of a mixture, else 0.
+    """
+
+    size: int
+    event_shape: torch.Size
+    values: int = 0
+    parts: int = 0
+
+
+class Noise:
+    """Independent draws from torch's generator.
+
+    :param count: number of draws of every row.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def draw(self, name: str, q: Any) -> tuple[Tensor, Tensor | None]:
+        """Draws [N, b, *event] of a site, and log-weights [N, b] or None.
+
+        :param q: its distribution, or a function that returns it and is called only if needed.
+        """
+        return self.proposed(name, of(q)), None
+
+    def proposed(self, name: str, q: Any) -> Tensor:
+        """Draws of a site from a proposal."""
+        drawn = q.batch_shape[:1] == (self.count,) and len(q.batch_shape) > 1
+        draws: Tensor = q.sample() if drawn else q.sample((self.count,))
+        return draws if q.batch_shape else draws.unsqueeze(1)  # all rows share it
+
+
+class FixedNoise(Noise):
+    """Draws driven by the model's base samples, the same at every call.
+
+    Finite sites take all of their values in turn, and components of a mixture equal shares.
+
+    :param num_samples: requested number of draws; there are as many as all values, and all
+        components, make a multiple of.
+    :param latents: the latent sites of the story.
+    """
+
+    def __init__(self, model: Any, latents: Mapping[str, Latent], num_samples: int) -> None:
+        # Not the model, which keeps this.
+        self._places, self._samples = model.places, model.base_samples
+        self._members = model.members if model.draws_equally else 0
+        self._further: dict[str, int] = {}  # first coordinates of sites that have no place
+        strata, self._stride, further = 1, {}, 0
+        for name, site in latents.items():
+            self._stride[name] = strata
+            strata *= max(1, site.values) * max(1, site.parts)
+            if name not in self._places and not site.values:
+                self._further[name] = further
+                further += site.size
+        driven = any(not site.values for site in latents.values())
+        self.strata = strata
+        repeats = max(1, num_samples // strata) if driven else 1
+        super().__init__(num_samples if strata == 1 else strata * repeats)
+
+    def _number(self, name: str, count: int, like: Tensor) -> Tensor:
+        """Which of so many values, or components, each draw has, [N]."""
+        place = torch.arange(self.count, device=like.device)
+        return place.div(self._stride[name], rounding_mode="floor") % count
+
+    def draw(self, name: str, q: Any) -> tuple[Tensor, Tensor | None]:
+        """Draw a site from its share of the noise."""
+        if name == "z" and self._members:  # every member in turn, whatever x is
+            samples = self._samples.samples
+            every = torch.eye(self._members, dtype=samples.dtype, device=samples.device)
+            if self.count > self._members:
+                every = every[self._number(name, self._members, every)]
+            return every.unsqueeze(1), None
+        q = of(q)
+        if q.has_enumerate_support:
+            return self._every_value(name, q)
+        if not isinstance(q, MixtureOfDiagNormals):
+            return self.proposed(name, q), None
+        which = self._number(name, q.locs.shape[-2], q.locs)
+        base = self._base(name, q)[torch.arange(self.count, device=which.device) // self.strata]
+        loc, scale, logits = (
+            part.index_select(dim, which).movedim(dim, 0)
+            for part, dim in ((q.locs, -2), (q.coord_scale, -2), (q.probs, -1))
+        )
+        return loc + scale * base, logits.double().log()
+
+    def _every_value(self, name: str, q: Any) -> tuple[Tensor, Tensor]:
+        support: Tensor = q.enumerate_support(expand=False)
+        values = support[self._number(name, len(support), support)]
+        if len(q.batch_shape) > 1:  # it depends on other draws
+            values = values[:, 0]
+        shape = torch.broadcast_shapes(
+            (self.count, *values.shape[1:]), (*q.batch_shape, *q.event_shape)
+        )
+        return values.expand(shape), q.log_prob(values).double()
+
+    def proposed(self, name: str, q: Any) -> Tensor:
+        """Propose draws of a site from its share of the noise."""
+        return driven_draws(q, self._base(name, q), self._samples.seed)
+
+    def _base(self, name: str, q: Any) -> Tensor:
+        """Base samples [N, 1, d] of the coordinates of a site."""
+        size, samples = q.event_shape.numel(), self._samples
+        if name in self._further:
+            return samples.further(self._further[name], size, self.count)
+        first = self._places[name]
+        return samples(self.count)[..., first : first + size]

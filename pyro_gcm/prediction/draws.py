@@ -1,17 +1,70 @@
-"""Rows of data, draws of the latent variables of a block of them, and what users get of those."""
+"""Rows of data in blocks, draws of their latent variables, and what users get of those.
+
+A row has the same bits wherever it stands: products multiply one block at a time
+(`nets.products`), functions see whole vectors, and draws are added in one order.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from pyro_gcm.prediction.blocks import mean_of_draws, whole_vectors
+from pyro_gcm.nets.products import block_rows
+
+#: Numbers that two of a processor's widest vectors hold. Functions round otherwise for a number
+#: that is computed by itself at the end of a tensor, and none is where there are multiples of it.
+_LANES = 16
+#: Draws of rows that are evaluated at a time, where there are so many.
+PASS = 1 << 15
+
+
+def blocks(*columns: Tensor, draws: int) -> Iterator[tuple[int, list[Tensor]]]:
+    """Some rows of row-aligned columns at a time: how many count, and they, in whole blocks.
+
+    The last row is repeated until the last block is full.
+
+    :param draws: of every row; there are as many blocks at a time as PASS allows.
+    """
+    rows, device = len(columns[0]), columns[0].device
+    block = block_rows(device)
+    many = max(1, (block // 32) * PASS // (draws * block)) * block
+    for start in range(0, rows, many):
+        count = min(many, rows - start)
+        if count % block == 0:
+            yield count, [column[start : start + count].contiguous() for column in columns]
+        else:
+            place = torch.arange(start, start + count + -count % block, device=device)
+            yield count, [column[place.clamp(max=rows - 1)] for column in columns]
+
+
+def in_blocks(function: Callable[..., Tensor], *columns: Tensor, draws: int) -> Tensor:
+    """`function` of row-aligned columns, some blocks at a time, without the padding."""
+    return torch.cat([function(*rows)[:count] for count, rows in blocks(*columns, draws=draws)])
+
+
+def mean_of_draws(values: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Mean [..., b] of values [..., N, b], added by halving.
+
+    It rises with every value, also under weights [N, b], which sum to 1: rounding keeps the order
+    of products with one factor and of sums with one term, and it is held within the values.
+    """
+    count, bounds = values.shape[-2], None
+    if weights is not None:
+        bounds, values = (values.amin(-2), values.amax(-2)), values * weights
+    missing = (1 << (count - 1).bit_length()) - count
+    values = pad(values, (0, 0, 0, missing)) if missing else values
+    while values.shape[-2] > 1:
+        half = values.shape[-2] // 2
+        values = values[..., :half, :] + values[..., half:, :]
+    mean = values[..., 0, :]
+    return mean / count if bounds is None else mean.clamp(*bounds)
 
 
 class Rows(NamedTuple):
@@ -50,38 +103,28 @@ class Draws(NamedTuple):
     log_weights: Tensor | None = None
     separate: Mapping[str, tuple[Tensor, Tensor]] = MappingProxyType({})
 
-    def mean(self, values: Tensor, first: int = 0) -> Tensor:
-        """Weighted mean [..., b] of values [..., N, b]; a single row counts for all draws.
-
-        :param first: the row that they begin with.
-        """
+    def mean(self, values: Tensor) -> Tensor:
+        """Weighted mean [..., b] of values [..., N, b]; a single row counts for all draws."""
         if values.shape[-2:-1] != (self.num_draws,):  # y depends on no draw
             values = values.expand(*values.shape[:-2], self.num_draws, values.shape[-1])
         weights = self.log_weights
-        if weights is not None:
-            weights = weights[:, first : first + values.shape[-1]].exp()
-        return mean_of_draws(values, weights)
+        return mean_of_draws(values, None if weights is None else weights.exp())
 
-    @property
-    def has_rows(self) -> bool:
-        """Whether p(y | draws) of some rows can be computed apart, with the same bits."""
-        return getattr(self.p_y, "has_rows", False) and self.p_y.event.batch_shape[-1] > 1
+    def apart(self, count: int, size: int) -> int:
+        """How many rows to compute p(y | draws) of, with the same bits, where so many are wanted.
 
-    def outcomes(self, rows: slice) -> Any:
-        """p(y | draws) of some rows, or of all where they cannot be computed apart."""
-        return self.p_y.of_rows(rows) if self.has_rows else self.p_y
-
-    def first_rows(self, count: int, size: int) -> tuple[Draws, int]:
-        """Draws and p(y | draws) of the first rows, where those can be computed apart.
-
-        :param size: rows of these draws.
-        :returns: the draws, and of how many rows they are.
+        :param size: rows of these draws, which that is where they cannot be computed apart.
         """
-        kept = whole_vectors(count, self.num_draws)
-        if not self.has_rows or kept >= size:
-            return self, size
-        weights = None if self.log_weights is None else self.log_weights[:, :kept]
-        return self._replace(p_y=self.p_y.of_rows(slice(kept)), log_weights=weights), kept
+        can = getattr(self.p_y, "has_rows", False) and self.p_y.event.batch_shape[-1] > 1
+        step = _LANES // math.gcd(_LANES, self.num_draws)  # all draws together fill whole vectors
+        return min(size, -(-count // step) * step) if can else size
+
+    def of_rows(self, rows: slice) -> Draws:
+        """The draws, and p(y | draws), of some rows."""
+        values = {name: _of_rows(value, rows) for name, value in self.values.items()}
+        weights = None if self.log_weights is None else _of_rows(self.log_weights, rows)
+        p_y = None if self.p_y is None else self.p_y.of_rows(rows)
+        return Draws(self.num_draws, values, {}, p_y, weights)
 
     def log_mean(self, log_p: Tensor) -> Tensor:
         """log of the weighted mean over the draws of log-probabilities [N, b]."""
@@ -95,12 +138,6 @@ class Draws(NamedTuple):
             return torch.zeros(self.p_y.batch_shape, dtype=torch.float64, device=rows.x.device)
         return self.p_y.log_prob(rows.y).double()
 
-    def of_rows(self, count: int) -> Draws:
-        """The draws of the first rows, without the distributions of sites."""
-        values, weights = {name: v[:, :count] for name, v in self.values.items()}, self.log_weights
-        weights = weights if weights is None else weights[:, :count]
-        return Draws(self.num_draws, values, {}, log_weights=weights)
-
     def of_selected(self, response: Any, rows: Rows) -> Draws:
         """Weight draws by the probability that the row is in the data (`Response.log_selected`)."""
         log_selected = None if rows.y is None else response.log_selected(self.p_y, rows.y)
@@ -113,36 +150,27 @@ class Draws(NamedTuple):
             log_factors = log_factors + self.log_weights
         return self._replace(log_weights=torch.log_softmax(log_factors, 0))
 
+    def flat(self) -> dict[str, Tensor]:
+        """The values [N b, ...]: what rows or draws share is there for each of them."""
+        rows = next((v.shape[1] for v in self.values.values() if v.shape[1] > 1), 1)
+        wide = {n: v.expand(self.num_draws, rows, *v.shape[2:]) for n, v in self.values.items()}
+        return {name: value.flatten(0, 1) for name, value in wide.items()}
+
     def select(self, index: Tensor) -> Draws:
         """The draws `index` [S, b] of every row, without the distributions of sites."""
-        values = {name: pick(values, index) for name, values in self._whole().items()}
-        return Draws(len(index), values, {})
-
-    def some(self, which: Tensor) -> dict[str, Tensor]:
-        """The values [n, ...] of the draws `which` [n], indices flattened from [N, b]."""
-        flat = {name: values.flatten(0, 1) for name, values in self._whole().items()}
-        return {name: values.index_select(0, which) for name, values in flat.items()}
-
-    @classmethod
-    def of_parts(cls, parts: Sequence[Mapping[str, Tensor]], at: Tensor) -> Draws:
-        """Draws from what `some` returned, `at` [S, b] among the parts after each other."""
-        values = {}
-        for name in parts[0]:
-            chosen = torch.cat([part[name] for part in parts]).index_select(0, at.flatten())
-            values[name] = chosen.unflatten(0, at.shape)
-        return cls(len(at), values, {})
-
-    def _whole(self) -> dict[str, Tensor]:
-        """The values [N, b, ...]: what rows or draws share is there for each of them."""
-        rows = next((v.shape[1] for v in self.values.values() if v.shape[1] > 1), 1)
-        shape = self.num_draws, rows
-        return {name: v.expand(*shape, *v.shape[2:]) for name, v in self.values.items()}
+        count = index.shape[1]
+        rows = torch.arange(count, device=index.device)
+        return Draws(len(index), taken(self.flat(), index * count + rows), {})
 
 
-def pick(values: Tensor, index: Tensor) -> Tensor:
-    """Draws `index` [S, b] of values [N, b, ...]."""
-    at = index.reshape(*index.shape, *(1,) * (values.dim() - 2))
-    return values.gather(0, at.expand(*index.shape, *values.shape[2:]))
+def _of_rows(values: Tensor, rows: slice) -> Tensor:
+    return values if values.shape[1] == 1 else values[:, rows]
+
+
+def taken(flat: Mapping[str, Tensor], which: Tensor) -> dict[str, Tensor]:
+    """Those of values [n, ...], by name, that numbers of any shape name."""
+    found = {name: values.index_select(0, which.flatten()) for name, values in flat.items()}
+    return {name: values.unflatten(0, which.shape) for name, values in found.items()}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -197,18 +225,12 @@ class PosteriorDraws(Mapping[str, Tensor]):
         )
         return PosteriorDraws(sites, **quality)
 
-    def empty_like(self, rows: int) -> PosteriorDraws:
-        """Room for the same of `rows` rows."""
-        sites = {k: v.new_empty(len(v), rows, *v.shape[2:]) for k, v in self.sites.items()}
-        return PosteriorDraws(sites, **{k: v.new_empty(rows) for k, v in self.quality().items()})
-
-    def index_copy_(self, index: Tensor, part: PosteriorDraws) -> None:
-        """Write the draws of the rows `index`, in place."""
-        for name, values in part.sites.items():
-            self.sites[name].index_copy_(1, index, values)
-        quality = part.quality()
-        for name, values in self.quality().items():
-            values[index] = quality[name]
+    @classmethod
+    def of_rows(cls, parts: Sequence[PosteriorDraws]) -> PosteriorDraws:
+        """Draws of some rows after others."""
+        sites = {name: torch.cat([part[name] for part in parts], 1) for name in parts[0]}
+        quality = [part.quality() for part in parts]
+        return cls(sites, **{n: torch.cat([part[n] for part in quality]) for n in quality[0]})
 
 
 class SurfaceDraws(NamedTuple):

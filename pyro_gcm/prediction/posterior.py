@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from pyro_gcm._utils.bisection import rounded_up
 from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import flag, one_of, positive_int, seed_of
 from pyro_gcm._utils.warn import warn_user
+from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference.reading import of
-from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows, joined, pick
-from pyro_gcm.prediction.predicted import Noise
-from pyro_gcm.prediction.psis import MIN_PARTICLES, effective_sample_size, pareto_k
-from pyro_gcm.prediction.rejection import PROPOSALS_PER_DRAW, rejection
-from pyro_gcm.prediction.target import Target
+from pyro_gcm.prediction.base_samples import FixedNoise, Noise
+from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows, joined
+from pyro_gcm.prediction.predicted import HalfGuided, Predicted
+from pyro_gcm.prediction.proposals import (
+    MIN_PARTICLES,
+    PROPOSALS_PER_DRAW,
+    effective_sample_size,
+    pareto_k,
+    rejection,
+)
 
 METHODS = ("auto", "enumeration", "rejection", "importance")
 #: Draws, or proposals that draws are chosen from, of all rows together, that are completed at once.
@@ -25,6 +34,95 @@ _DRAWS_AT_ONCE = 1 << 17
 _SHARED_DRAWS = 50
 #: Errors of a log-evidence up to which the delta method is believed: 11 proposals that count.
 _LARGEST_ERROR = 0.3
+
+
+class Target:
+    """The latent sites of a story, given its outcome.
+
+    :param units: of the costs, "standard" or "data".
+    :param shared: values of the sites that all rows share, [1, 1, *event].
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        units: str = "standard",
+        shared: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        self.model, self.units, self.shared = model, units, shared or {}
+        self.plan, self.dtype = model.prediction_plan, model.dtype
+        self.log_bound = model.response.log_likelihood_bound
+        self.weighted = bool(self.plan.proposals.keys() - set(self.plan.unweighted))
+        #: Whether proposals can be accepted in proportion to their likelihood.
+        self.allows_rejection = self.log_bound is not None and not self.weighted
+
+    @cached_property
+    def is_finite(self) -> bool:
+        """Whether all that a prediction draws has finitely many values."""
+        latents, informed = self.model.latents(self.plan), self.plan.informed
+        values = [site.values for name, site in latents.items() if name not in informed]
+        return 0 not in values and not self.weighted
+
+    def propose(self, rows: Rows, count: int, *, guided: bool = False) -> Draws:
+        """Independent draws before y is known; with `guided`, half of them come from the guide."""
+        if guided and rows.y is not None and not self.plan.proposals:
+            return self._read(HalfGuided(self.model, self.plan, Noise(count), rows), rows)
+        return self._read(Predicted(self.model, self.plan, Noise(count), separately=True), rows)
+
+    def every(self, rows: Rows) -> Draws:
+        """All values of the latent sites with their probabilities."""
+        noise = FixedNoise(self.model, self.model.latents(self.plan), 1)
+        return self._read(Predicted(self.model, self.plan, noise), rows)
+
+    def _read(self, reader: Predicted, rows: Rows) -> Draws:
+        reader.known_shared = dict(self.shared)
+        return reader.read(rows.x, rows.r).of_selected(self.model.response, rows)
+
+    def likelihood(self, draws: Draws, rows: Rows) -> Tensor:
+        """Likelihood of y as a share of the bound of the response, [N, b], float64."""
+        p_y = draws.p_y
+        if isinstance(p_y, OrderEvent) and rows.y is not None:  # p of y = 1, 1 - p of y = 0
+            share = (p_y.probabilities64()[1] - (rows.y < 0.5).double()).abs()
+        else:
+            share = (draws.log_likelihood(rows) - (self.log_bound or 0.0)).exp()
+        return share.expand(draws.num_draws, len(rows.x))
+
+    def complete(self, draws: Draws, rows: Rows) -> dict[str, Tensor]:
+        """All sites of draws that agree with y: c (and k) exactly, and y once more, a new outcome.
+
+        Costs are in these units.
+        """
+        shape = draws.num_draws, len(rows.x)
+        p_y = Predicted(self.model, self.plan, known=draws.values).read(rows.x, rows.r).p_y
+        sites = {name: v for name, v in draws.values.items() if name != "e"}
+        sites = {name: v.expand(*shape, *v.shape[2:]) for name, v in sites.items()}
+        event = getattr(p_y, "event", p_y)
+        event = event if isinstance(event, OrderEvent) else None
+        if event is not None and not isinstance(event.revenue, Tensor):
+            # k was integrated out; then y is the event
+            p_k: Any = event.revenue.expand(shape)
+            if rows.y is not None:
+                p_k = event.expand(shape).revenue_posterior(rows.y)
+            sites["k"] = p_k.sample()
+            event = p_y = event.given_revenue(sites["k"])
+        p_y = p_y.expand(shape)
+        if event is None:
+            return sites | {"y": p_y.sample()}
+        if rows.y is None:
+            costs: Any = event.cost
+            sites["c"] = costs.expand(shape).sample()
+            sites["y"] = p_y.given_cost(sites["c"]).sample()
+        else:
+            sites["c"] = p_y.cost_posterior(rows.y).sample()
+            sites["y"] = p_y.sample()  # the row's costs are drawn anew for it
+        sites |= self.model.response.derived(p_y, sites["c"])
+        if self.units == "data":
+            below, c = sites["c"] < event.revenue, self.model.r_standardizer.inverse(sites["c"])
+            # Rounding does not move a draw across r: the first number that is not below it.
+            lowest = rounded_up(rows.r, c.dtype)
+            highest = torch.nextafter(lowest, lowest.new_tensor(-math.inf))
+            sites["c"] = torch.where(below, torch.minimum(c, highest), torch.maximum(c, lowest))
+        return sites
 
 
 def posterior_draws(
@@ -64,20 +162,16 @@ def posterior_draws(
     exact = enumerated or (method != "importance" and target.allows_rejection)
     at_once = max(num_samples, 64) if exact else max(num_samples, num_proposals)
     size = max(1, _DRAWS_AT_ONCE // at_once)
-    merged: PosteriorDraws | None = None
+    parts = []
     randomness = Randomness(seed, rows.x.device)
     with tqdm(total=len(rows.x), disable=not progress, delay=2, desc="draws", unit="row") as bar:
         for index, block in rows.split(size):
             with randomness.in_use():
-                draws = _draw(target, block, num_samples, method, num_proposals)
-            if merged is None:
-                merged = draws if len(index) == len(rows.x) else draws.empty_like(len(rows.x))
-            if merged is not draws:
-                merged.index_copy_(index, draws)
+                parts.append(_draw(target, block, num_samples, method, num_proposals))
             bar.update(len(index))
-    assert merged is not None
-    _warn_of_few_draws(merged, num_samples, num_proposals)
-    return merged
+    draws = parts[0] if len(parts) == 1 else PosteriorDraws.of_rows(parts)
+    _warn_of_few_draws(draws, num_samples, num_proposals)
+    return draws
 
 
 def with_shared(model: Any, units: str, rows: Rows, **options: Any) -> PosteriorDraws:
@@ -129,8 +223,13 @@ def _draw(
         draws = target.propose(rows, num_samples)
         zero = torch.zeros(len(rows.x), dtype=target.dtype, device=rows.x.device)
         return _unweighted(target, draws, rows, zero + num_samples, zero, zero, zero + num_samples)
-    if method in ("auto", "enumeration") and target.is_finite:
-        return _enumerated(target, target.every(rows), rows, num_samples)
+    if method in ("auto", "enumeration") and target.is_finite:  # Bayes' rule
+        every = target.every(rows)
+        log_w = log_joint(every, rows)
+        log_evidence = _possible(log_w.logsumexp(0))
+        draws, zero = every.select(_resampled(log_w, num_samples)), torch.zeros_like(log_evidence)
+        quality = zero + num_samples, log_evidence, zero, zero + torch.inf
+        return _unweighted(target, draws, rows, *quality)
     if method == "importance" or not target.allows_rejection:
         return _importance(target, rows, num_samples, num_proposals)
     draws, tally = rejection(target.propose, target.likelihood, rows, num_samples, num_proposals)
@@ -151,30 +250,21 @@ def _draw(
     return exact
 
 
-def _enumerated(target: Target, every: Draws, rows: Rows, num_samples: int) -> PosteriorDraws:
-    """Draws from the exact posterior of finitely many values, by Bayes' rule."""
-    log_w = log_joint(every, rows)
-    log_evidence = log_w.logsumexp(0)
-    _check_possible(log_evidence)
-    draws = every.select(_resampled(log_w, num_samples))
-    zero = torch.zeros_like(log_evidence)
-    quality = zero + num_samples, log_evidence, zero, zero + torch.inf
-    return _unweighted(target, draws, rows, *quality)
-
-
 def log_joint(draws: Draws, rows: Rows) -> Tensor:
     """Log-weights of draws before what was observed plus its log-likelihood, [N, b], float64."""
     prior = -math.log(draws.num_draws) if draws.log_weights is None else draws.log_weights
     return draws.log_likelihood(rows) + prior
 
 
-def _check_possible(log_evidence: Tensor) -> None:
+def _possible(log_evidence: Tensor) -> Tensor:
+    """A log-evidence that is not that of impossible observations."""
     impossible = log_evidence.isinf()
     if impossible.any():
         raise RuntimeError(
             f"no proposal explains the observations of {int(impossible.sum())} rows; the model "
             "gives them probability 0"
         )
+    return log_evidence
 
 
 def _unweighted(target: Target, draws: Draws, rows: Rows, *quality: Tensor) -> PosteriorDraws:
@@ -204,16 +294,15 @@ def _importance(target: Target, rows: Rows, num_samples: int, num_proposals: int
     """Proposals resampled in proportion to their importance weights."""
     draws = target.propose(rows, num_proposals, guided=True)
     log_w = log_joint(draws, rows)
-    _check_possible(log_w.logsumexp(0))
+    log_evidence = _possible(log_w.logsumexp(0))
     sites = target.complete(draws.select(_resampled(log_w, num_samples)), rows)
     for name, (values, own) in draws.separate.items():
-        sites[name] = pick(values, _resampled(own, num_samples))
-    count = torch.full_like(log_w[0], float(num_proposals))
-    total, squares = log_w.logsumexp(0) + count.log(), (2.0 * log_w).logsumexp(0) + count.log()
-    ess = (2.0 * total - (squares + count.log())).exp()
+        apart = draws._replace(values={name: values})
+        sites |= apart.select(_resampled(own, num_samples)).values
+    ess = effective_sample_size(log_w)
+    count = torch.full_like(ess, float(num_proposals))
     error = _if_small(((count / ess - 1.0).clamp(min=0.0) / count).sqrt())
-    worth = _worth(num_samples, effective_sample_size(log_w))
-    quality = worth, pareto_k(log_w), total - count.log(), error, count
+    quality = _worth(num_samples, ess), pareto_k(log_w), log_evidence, error, count
     return PosteriorDraws(sites, *(value.to(target.dtype) for value in quality))
 
 

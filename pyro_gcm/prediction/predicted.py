@@ -1,11 +1,15 @@
-"""The reader of predictions: latent sites from noise, costs and outcome left as distributions."""
+"""The readers of predictions and posteriors: latent sites from noise, or half from the guide.
+
+Costs and outcome are left as distributions.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from pyro.distributions import MixtureOfDiagNormals
@@ -13,22 +17,8 @@ from torch import Tensor
 
 from pyro_gcm._utils.torch_state import Randomness, evaluating
 from pyro_gcm.inference.reading import Plan, Reached, Reader, of
-from pyro_gcm.prediction.base_samples import driven_draws
-from pyro_gcm.prediction.draws import Draws
-
-
-class Latent(NamedTuple):
-    """A latent site of a story.
-
-    :param size: number of its coordinates, and `event_shape` their shape.
-    :param values: number of its values where they are finitely many, else 0.
-    :param parts: number of components of a mixture, else 0.
-    """
-
-    size: int
-    event_shape: torch.Size
-    values: int = 0
-    parts: int = 0
+from pyro_gcm.prediction.base_samples import Latent, Noise
+from pyro_gcm.prediction.draws import Draws, Rows
 
 
 class Dry(Reader):
@@ -71,109 +61,6 @@ class Dry(Reader):
     def share(self, name: str, p: Any) -> Tensor:
         """A draw."""
         return of(p).sample()
-
-
-class Noise:
-    """Independent draws from torch's generator.
-
-    :param count: number of draws of every row.
-    """
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-
-    def members(self, name: str) -> Tensor | None:
-        """Draws [N, 1, K] of a site that is every member, and all count the same; else None."""
-        return None
-
-    def draw(self, name: str, q: Any) -> tuple[Tensor, Tensor | None]:
-        """Draws [N, b, *event] of a site, and log-weights [N, b] or None."""
-        return self.proposed(name, q), None
-
-    def proposed(self, name: str, q: Any) -> Tensor:
-        """Draws of a site from a proposal."""
-        drawn = q.batch_shape[:1] == (self.count,) and len(q.batch_shape) > 1
-        draws: Tensor = q.sample() if drawn else q.sample((self.count,))
-        return draws if q.batch_shape else draws.unsqueeze(1)  # all rows share it
-
-
-class FixedNoise(Noise):
-    """Draws driven by the model's base samples, the same at every call.
-
-    Finite sites take all of their values in turn, and components of a mixture equal shares.
-
-    :param num_samples: requested number of draws; there are as many as all values, and all
-        components, make a multiple of.
-    :param latents: the latent sites of the story.
-    """
-
-    def __init__(self, model: Any, latents: Mapping[str, Latent], num_samples: int) -> None:
-        # Not the model, which keeps this.
-        self._places, self._samples = model.places, model.base_samples
-        self._members = model.members if model.draws_equally else 0
-        self._further: dict[str, int] = {}  # first coordinates of sites that have no place
-        strata, self._stride, further = 1, {}, 0
-        for name, site in latents.items():
-            self._stride[name] = strata
-            strata *= max(1, site.values) * max(1, site.parts)
-            if name not in self._places and not site.values:
-                self._further[name] = further
-                further += site.size
-        driven = any(not site.values for site in latents.values())
-        self.strata = strata
-        repeats = max(1, num_samples // strata) if driven else 1
-        super().__init__(num_samples if strata == 1 else strata * repeats)
-
-    def _number(self, name: str, count: int, like: Tensor) -> Tensor:
-        """Which of so many values, or components, each draw has, [N]."""
-        place = torch.arange(self.count, device=like.device)
-        return place.div(self._stride[name], rounding_mode="floor") % count
-
-    def members(self, name: str) -> Tensor | None:
-        """Every member in turn, whatever x is."""
-        if name != "z" or not self._members:
-            return None
-        samples = self._samples.samples
-        every = torch.eye(self._members, dtype=samples.dtype, device=samples.device)
-        if self.count > self._members:
-            every = every[self._number(name, self._members, every)]
-        return every.unsqueeze(1)
-
-    def draw(self, name: str, q: Any) -> tuple[Tensor, Tensor | None]:
-        """Draw a site from its share of the noise."""
-        if q.has_enumerate_support:
-            return self._every_value(name, q)
-        if isinstance(q, MixtureOfDiagNormals):
-            which = self._number(name, q.locs.shape[-2], q.locs)
-            base = self._base(name, q)[torch.arange(self.count, device=which.device) // self.strata]
-            loc, scale, logits = (
-                part.index_select(dim, which).movedim(dim, 0)
-                for part, dim in ((q.locs, -2), (q.coord_scale, -2), (q.probs, -1))
-            )
-            return loc + scale * base, logits.double().log()
-        return self.proposed(name, q), None
-
-    def _every_value(self, name: str, q: Any) -> tuple[Tensor, Tensor]:
-        support: Tensor = q.enumerate_support(expand=False)
-        values = support[self._number(name, len(support), support)]
-        if len(q.batch_shape) > 1:  # it depends on other draws
-            values = values[:, 0]
-        shape = torch.broadcast_shapes(
-            (self.count, *values.shape[1:]), (*q.batch_shape, *q.event_shape)
-        )
-        return values.expand(shape), q.log_prob(values).double()
-
-    def proposed(self, name: str, q: Any) -> Tensor:
-        """Propose draws of a site from its share of the noise."""
-        return driven_draws(q, self._base(name, q), self._samples.seed)
-
-    def _base(self, name: str, q: Any) -> Tensor:
-        """Base samples [N, 1, d] of the coordinates of a site."""
-        size, samples = q.event_shape.numel(), self._samples
-        if name in self._further:
-            return samples.further(self._further[name], size, self.count)
-        first = self._places[name]
-        return samples(self.count)[..., first : first + size]
 
 
 class Predicted(Reader):
@@ -242,11 +129,9 @@ class Predicted(Reader):
             return self.known.get(name) if informed else self.known[name]
         if informed and not self.separately:
             return None
-        propose, value, log_w = self.plan.proposals.get(name), self.noise.members(name), None
-        if value is not None:
-            pass
-        elif propose is None:
-            value, log_w = self.noise.draw(name, self.distribution(name, p))
+        propose = self.plan.proposals.get(name)
+        if propose is None:
+            value, log_w = self.noise.draw(name, lambda: self.distribution(name, p))
         else:
             q = propose(self)
             value, log_w = self.noise.proposed(name, q), None
@@ -295,3 +180,47 @@ class Predicted(Reader):
         """The distribution of the outcome."""
         self.p_y = of(p)
         return self.p_y
+
+
+class HalfGuided(Predicted):
+    """Half of the draws from the guide q(z|x, r, y), with the weights of the mixture.
+
+    As the other half is not, no weight is large however poor the guide: a defensive mixture
+    (Hesterberg 1995, Owen & Zhou 2000).
+    """
+
+    def __init__(self, model: Any, plan: Plan, noise: Noise, rows: Rows) -> None:
+        super().__init__(model, plan, noise, separately=True)
+        self.from_guide: dict[str, Any] = {}
+        self.half = self.noise.count // 2
+        self.log_p: Any = 0.0
+        self.log_q: Any = 0.0
+        self.model.guide_story(self.guided, rows.x, rows.r, rows.y)
+
+    def guide(self, name: str, q: Any, own: bool) -> Tensor | None:
+        """Draws of a site that has a distribution of its own in the guide."""
+        if own or name in self.plan.exact:
+            return None
+        q = of(q)
+        self.from_guide[name] = q, (draw := q.sample((self.half,)))
+        return draw
+
+    def latent(self, name: str, p: Any) -> Any:
+        """The draws of the story's distribution, half of them replaced by those of the guide."""
+        if name not in self.from_guide:
+            return super().latent(name, p)
+        fn, (q, drawn) = self.distribution(name, p), self.from_guide[name]
+        own = fn.sample((self.noise.count,))
+        value = self.drawn[name] = torch.cat([own[self.half :], drawn])
+        self.log_p = self.log_p + fn.log_prob(value).double()
+        self.log_q = self.log_q + q.log_prob(value).double()
+        return value
+
+    def read(self, x: Tensor, r: Tensor | None) -> Draws:
+        """Read the story as `Predicted.read` does, and add the weights of the mixture."""
+        draws = super().read(x, r)
+        if not self.from_guide:
+            return draws
+        share = self.half / self.noise.count
+        parts = self.log_p + math.log1p(-share), self.log_q + math.log(share)
+        return draws.reweighted(self.log_p - torch.logaddexp(*parts))

@@ -21,7 +21,7 @@ from pyro_gcm import GCM, plots, to_arviz
 from pyro_gcm.audit import audit_monotonicity
 from pyro_gcm.cli import main
 from pyro_gcm.data import SurvivalTimes
-from pyro_gcm.prediction.psis import imported_arviz
+from pyro_gcm.inference.program_arviz import imported_arviz
 
 FORMULA = "_a $x_{^%$ \\{}"
 NAMES = [FORMULA, "price_in_$_or_EUR_$", "two\nlines", "long " * 40, "債務", "חוב", "😀"]

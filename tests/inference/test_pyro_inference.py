@@ -30,7 +30,7 @@ from training_runs import weights
 
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.inference import ImportanceWeightedELBO, conditional, program_to_arviz, uncollapse
-from pyro_gcm.prediction.psis import imported_arviz
+from pyro_gcm.inference.program_arviz import imported_arviz
 
 
 def by_svi(model: GCM, rows: Rows, bound: Any = Trace_ELBO, steps: int = 25) -> list[float]:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.prediction import posterior as module
-from pyro_gcm.prediction import rejection
+from pyro_gcm.prediction import proposals
 from pyro_gcm.prediction.draws import PosteriorDraws
 
 QUIET: dict[str, Any] = {"num_samples": 50, "progress": False}
@@ -206,7 +206,7 @@ def test_blocks_and_rounds_of_proposals_do_not_change_the_distribution(
     whole = model.posterior(x, r, y, num_samples=1500, progress=False)
     for at_once, seed in ((1000, 5), (7, 6)):  # fewer than the draws of one row
         monkeypatch.setattr(module, "_DRAWS_AT_ONCE", at_once)
-        monkeypatch.setattr(rejection, "PROPOSALS_AT_ONCE", at_once)
+        monkeypatch.setattr(proposals, "PROPOSALS_AT_ONCE", at_once)
         count = 1500 if at_once == 1000 else 40
         parts = model.posterior(x, r, y, num_samples=count, progress=False, seed=seed)
         assert (parts.ess == count).all()

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference import conditional
-from pyro_gcm.prediction.predicted import FixedNoise
+from pyro_gcm.prediction.base_samples import FixedNoise
 
 responses = pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])
 alternatives = pytest.mark.parametrize(

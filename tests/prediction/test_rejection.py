@@ -12,9 +12,9 @@ from scipy import stats
 from torch import Tensor
 
 from pyro_gcm.distributions.costs import Left
-from pyro_gcm.prediction import rejection as module
+from pyro_gcm.prediction import proposals as module
 from pyro_gcm.prediction.draws import Draws, Rows
-from pyro_gcm.prediction.rejection import PROPOSALS_PER_DRAW, Tally, rejection
+from pyro_gcm.prediction.proposals import PROPOSALS_PER_DRAW, Tally, rejection
 
 Probability = Callable[[Draws, Rows], Tensor]
 

@@ -1,15 +1,24 @@
-"""Exact posterior draws: proposals that are accepted in proportion to their likelihood."""
+"""How proposals become draws: accepted in proportion to their likelihood, or by weights.
+
+And how far weights can be relied on: their effective sample size and their Pareto shape.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from pyro_gcm.prediction.draws import Draws, Rows
+from pyro_gcm._utils.validation import ArrayLike, as_tensor
+from pyro_gcm.prediction.draws import Draws, Rows, taken
 
+#: Fewer weights have less than six in their tail, to which no Pareto distribution is fitted.
+MIN_PARTICLES = 30
+#: Logarithm of the smallest float.
+_SMALLEST = math.log(torch.finfo(torch.float64).tiny)
 #: Proposals that are in memory at once, of all rows together: few enough for the processor's cache.
 PROPOSALS_AT_ONCE = 1 << 15
 #: Rejection gives up on a row that needs more proposals than this for each draw.
@@ -72,7 +81,7 @@ def rejection(
     active = torch.arange(count, device=rows.x.device)
     tally = Tally(active * 0, *torch.zeros(3, count, dtype=torch.float64, device=active.device))
     # One proposal of every row stands in for its draws until one is accepted.
-    kept = [propose(rows, 1).some(active)]
+    kept = [propose(rows, 1).flat()]
     at, end = active.repeat(num_samples, 1), count
     # A row that accepts all proposals needs no more than these.
     sizes = torch.full_like(active, num_samples)
@@ -84,11 +93,12 @@ def rejection(
             source, place, row = _accept(tally, index, probability(draws, block), num_samples)
             fresh = torch.arange(end, end + len(source), device=at.device)
             at.view(-1)[place * count + row] = fresh
-            kept.append(draws.some(source))
+            kept.append(taken(draws.flat(), source))
             end += len(source)
         active = (~_is_done(tally, num_samples, num_weighted)).nonzero()[:, 0]
         sizes = _still_needed(tally, active, num_samples)
-    return Draws.of_parts(kept, _repeated(at, tally.accepted)), tally
+    every = {name: torch.cat([part[name] for part in kept]) for name in kept[0]}
+    return Draws(num_samples, taken(every, _repeated(at, tally.accepted)), {}), tally
 
 
 def _accept(
@@ -165,3 +175,93 @@ def _repeated(at: Tensor, count: Tensor) -> Tensor:
         again = torch.rand(num_samples, len(short), device=at.device) * count[short]
         at[:, short] = at[:, short].gather(0, again.long())
     return at
+
+
+def pareto_k(log_weights: ArrayLike) -> Tensor:
+    """Pareto shape k of the importance weights of every datum.
+
+    A generalised Pareto distribution is fitted to the largest weights, min(N / 5, 3 sqrt(N)) of N.
+    Weights have 1/k finite moments: below 0.5 their variance is finite, up to 0.7 importance
+    sampling still works with a few thousand draws, above it its averages are not to be relied on.
+    A small k is necessary, not sufficient: draws that never reached a mode cannot tell of it.
+
+    Source: Vehtari et al. (2024), "Pareto smoothed importance sampling"; the fit is that of Zhang &
+    Stephens (2009), with 10 more draws that say 0.5.
+
+    :param log_weights: [N, B], N >= 30 draws for each of B data; -inf is a weight of 0.
+    :returns: [B]. -inf where the weights in the tail are equal up to rounding, so that they are
+        bounded; inf where there is nothing to fit: where fewer draws than the tail has weigh
+        anything, or its lower part is tied.
+    :raises ValueError: for another shape, fewer draws, NaN, or a weight of +inf.
+
+    >>> light, heavy = (torch.linspace(0.001, 0.999, 999).log() * -k for k in (0.2, 1.5))
+    >>> pareto_k(torch.stack([light, heavy, torch.zeros(999)], dim=1)) > 0.7
+    tensor([False,  True, False])
+    """
+    log_weights = as_tensor("log_weights", log_weights)
+    relative = _relative_to_largest(log_weights)
+    particles = len(relative)
+    if particles < MIN_PARTICLES:
+        raise ValueError(
+            f"log_weights must have at least {MIN_PARTICLES} draws a datum for a Pareto fit, got "
+            f"{particles}"
+        )
+    tail = math.ceil(min(particles / 5, 3 * particles**0.5))
+    cut, *ordered = relative.topk(tail + 1, 0).values.flip(0)
+    k = _fitted_shape(torch.stack(ordered).exp() - cut.exp())
+    # Below the smallest float a weight is 0 in the fit.
+    k = torch.where(cut > _SMALLEST, k.nan_to_num(nan=math.inf), math.inf)
+    k = k.masked_fill(ordered[0] >= -(torch.finfo(log_weights.dtype).eps ** 0.5), -math.inf)
+    return k.to(log_weights.dtype)
+
+
+def effective_sample_size(log_weights: ArrayLike) -> Tensor:
+    """Kish's effective sample size, 1 / sum of the squared normalised weights, of every datum.
+
+    From 1, where one draw has all the weight, to N, where they are equal.
+
+    :param log_weights: [N, B]; -inf is a weight of 0.
+    :returns: [B]; 0 where all weights are 0.
+    :raises ValueError: for another shape, NaN, or a weight of +inf.
+
+    >>> effective_sample_size(torch.tensor([[0.0, 0.0], [0.0, -torch.inf]]))
+    tensor([2., 1.])
+    """
+    log_weights = as_tensor("log_weights", log_weights)
+    weights = _relative_to_largest(log_weights).exp()
+    ess = weights.sum(0).square() / weights.square().sum(0)
+    return ess.nan_to_num(nan=0.0).to(log_weights.dtype)
+
+
+def _relative_to_largest(tensor: Tensor) -> Tensor:
+    """Checked log-weights in float64 whose largest is 0 for every datum; -inf stays."""
+    if tensor.dim() != 2 or tensor.numel() == 0:
+        raise ValueError(
+            "log_weights must have shape [draws, data], at least one of each, got shape "
+            f"{tuple(tensor.shape)}"
+        )
+    bad = tensor.isnan() | (tensor == math.inf)
+    if bad.any():
+        datum = int(bad.any(0).nonzero()[0, 0])
+        raise ValueError(
+            f"log_weights must be finite or -inf, got {int(bad.sum())} NaN or +inf entries, the "
+            f"first in datum {datum}"
+        )
+    tensor = tensor.double()
+    largest = tensor.amax(0).clamp(min=torch.finfo(tensor.dtype).min)  # where all weights are 0
+    return tensor - largest
+
+
+def _fitted_shape(excess: Tensor) -> Tensor:
+    """The shape of a generalised Pareto distribution of columns [n, B] that increase from 0.
+
+    A mean over a grid of its other parameter, with the profile likelihood as weights; NaN where a
+    quarter of a column is 0.
+    """
+    n, points = len(excess), 30 + int(len(excess) ** 0.5)
+    grid = 1.0 - (points / (torch.arange(points, device=excess.device) + 0.5).double()).sqrt()
+    rates = 1.0 / excess[-1] + grid[:, None] / (3.0 * excess[int(n / 4 + 0.5) - 1])
+    shapes = torch.stack([torch.log1p(-rate * excess).mean(0) for rate in rates])
+    weights = torch.softmax(n * ((-rates / shapes).log() - shapes - 1.0), 0)
+    k = torch.log1p(-(weights * rates).sum(0) * excess).mean(0)
+    return (n * k + 5.0) / (n + 10.0)

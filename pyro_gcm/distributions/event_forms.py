@@ -208,7 +208,7 @@ class EventForms(Expandable):
     def _of(self, part: Callable[[Tensor, int], Tensor], batch_shape: Sequence[int]) -> Any:
         """The event of a part of each parameter, which has so many dimensions of the event."""
         new, dims = copy.copy(self), len(self.cost_shape)
-        for computed in ("rising", "odds64"):
+        for computed in ("rising", "odds64", "points"):
             new.__dict__.pop(computed, None)
         base = self.base_dist
         known = parameters_of(base) or {"loc": base.loc, "scale": base.scale}
@@ -232,7 +232,7 @@ class EventForms(Expandable):
         """What does not depend on the revenue; events `with_revenue` share it."""
         return Rising(self)
 
-    @property
+    @cached_property
     def points(self) -> Tensor:
         """The revenues as `Rising` takes them."""
         return planes(on_grid(self.point), self.cost_shape)

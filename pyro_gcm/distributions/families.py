@@ -164,6 +164,19 @@ def log_interval(base: Any, low: Tensor, high: Tensor) -> Tensor:
     return more + log1mexp((less - more).clamp(max=-1e-300))
 
 
+def draws_between(
+    base: Any, low: Tensor, high: Tensor, shape: torch.Size, dtype: torch.dtype
+) -> Tensor:
+    """Draws of costs of this shape, given that they lie between two points that broadcast to it."""
+    log_inside = log_interval(base, low, high)
+    v = torch.rand(shape, dtype=torch.float64).to(log_inside.device)
+    log_p = torch.logaddexp(tail_log_probs(base, low)[0], v.log() + log_inside)
+    log_q = torch.logaddexp(tail_log_probs(base, high)[1], torch.log1p(-v) + log_inside)
+    draw = cost_family(type(base)).quantile(base, log_p, log_q).to(dtype)
+    highest = torch.nextafter(high.to(dtype), torch.full_like(high, -torch.inf, dtype=dtype))
+    return torch.maximum(torch.minimum(draw, highest), low.to(dtype))
+
+
 def register_cost_family(
     distribution: type,
     log_cdf: LogProbability,

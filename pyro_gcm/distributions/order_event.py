@@ -14,11 +14,10 @@ from torch.nn.functional import logsigmoid
 
 from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions.base import Enumerable, EventOutcome
-from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.costs import InfiniteCost, Left, univariate
 from pyro_gcm.distributions.event_forms import EventForms
 from pyro_gcm.distributions.families import cost_family
-from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
+from pyro_gcm.distributions.posteriors import CostPosterior, RevenuePosterior
 
 
 class BinaryOutcome(Enumerable):
@@ -173,6 +172,7 @@ class OrderEvent(EventForms, BinaryOutcome):
         if not torch.is_grad_enabled():
             self.rising  # noqa: B018  (which the copy has as well)
         new, dims = copy.copy(self), len(self.cost_shape)
+        new.__dict__.pop("points", None)
         new.revenue = new.point = revenue
         shapes = [revenue.shape[:-dims], self.base_dist.batch_shape[:-dims]]
         if self.logits is not None:

@@ -13,14 +13,14 @@ from torch import Tensor
 
 from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions.base import EventOutcome
-from pyro_gcm.distributions.cost_posterior import (
+from pyro_gcm.distributions.numerics import mills_ratio, ndtr, normal_log_tails
+from pyro_gcm.distributions.order_event import OrderEvent
+from pyro_gcm.distributions.posteriors import (
     LOWER_TRUNCATED,
     UPPER_TRUNCATED,
     CostPosterior,
     truncated_sample,
 )
-from pyro_gcm.distributions.numerics import mills_ratio, ndtr, normal_log_tails
-from pyro_gcm.distributions.order_event import OrderEvent
 
 _SMALLEST_LEVEL = 1e-6
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.torch_state import evaluating
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix
-from pyro_gcm.distributions.costs import LatentMixture
+from pyro_gcm.distributions.joint import LatentMixture
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.nets import Identity
 from pyro_gcm.plots._axes import Array, is_index, numbers

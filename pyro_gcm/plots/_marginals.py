@@ -10,8 +10,9 @@ from torch import Tensor
 
 from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm.distributions import InfiniteCost, cost_family
-from pyro_gcm.distributions.costs import LatentMixture, finite_part
+from pyro_gcm.distributions.costs import finite_part
 from pyro_gcm.distributions.families import base_distribution, tail_log_probs
+from pyro_gcm.distributions.joint import LatentMixture
 
 
 class Marginal:

@@ -13,8 +13,8 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive, shown
 from pyro_gcm.data.survival_times import SurvivalTimes, check_times
 from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.distributions.curve_outcome import LATEST, EventTime
 from pyro_gcm.distributions.event_curve import EventCurve
-from pyro_gcm.distributions.event_time import LATEST, EventTime
 from pyro_gcm.distributions.numerics import coarse
 from pyro_gcm.prediction.predictive import TimePredictive
 from pyro_gcm.responses.axis import AxisResponse

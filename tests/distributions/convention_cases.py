@@ -25,7 +25,7 @@ from pyro_gcm.distributions import (
     ThresholdQuantile,
 )
 from pyro_gcm.distributions.curve_outcome import AxisUnits
-from pyro_gcm.distributions.several_outcomes import SeveralOutcomes
+from pyro_gcm.distributions.joint import SeveralOutcomes
 from pyro_gcm.nets import ConditionalFlow, DiagNormalMixture
 
 Shape = tuple[int, ...]

@@ -47,8 +47,8 @@ from pyro_gcm.distributions import (
     ThresholdNormal,
     ThresholdQuantile,
 )
-from pyro_gcm.distributions.curve_posterior import CurvePosterior
-from pyro_gcm.distributions.several_outcomes import SeveralOutcomes, SideBySide
+from pyro_gcm.distributions.event_curve import CurvePosterior
+from pyro_gcm.distributions.joint import SeveralOutcomes, SideBySide
 from pyro_gcm.nets import DiagNormalMixture
 from pyro_gcm.nets.latent import FlowDistribution
 

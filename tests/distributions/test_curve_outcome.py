@@ -15,8 +15,7 @@ from scipy.integrate import quad
 from torch import Tensor
 
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
-from pyro_gcm.distributions.curve_outcome import AlongAxis, AxisUnits, OrderedLevel
-from pyro_gcm.distributions.event_time import EventTime
+from pyro_gcm.distributions.curve_outcome import AlongAxis, AxisUnits, EventTime, OrderedLevel
 from pyro_gcm.nets.piecewise_linear import AxisMap
 
 INF = math.inf

@@ -11,8 +11,9 @@ import torch
 from order_event_cases import DIFFERENT, agreement, dtypes, outcomes
 from torch import Tensor
 
-from pyro_gcm.distributions import InfiniteCost, OrderEvent
-from pyro_gcm.distributions.revenue_posterior import (
+from pyro_gcm.distributions import (
+    InfiniteCost,
+    OrderEvent,
     is_independent_normal,
     linear_gaussian_posterior,
 )

@@ -1,4 +1,4 @@
-"""The exact posterior of the costs, given the outcome of their order event."""
+"""Exact posteriors: of costs, or of a random revenue, given the outcome of an order event."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ from torch import Tensor
 
 from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable
-from pyro_gcm.distributions.costs import InfiniteCost, prepend_atom
+from pyro_gcm.distributions.costs import InfiniteCost, finite_part, prepend_atom
 from pyro_gcm.distributions.event_forms import SMALLEST_PRODUCT
-from pyro_gcm.distributions.families import cost_family, of_same_family, tail_log_probs
+from pyro_gcm.distributions.families import (
+    base_distribution,
+    cost_family,
+    of_same_family,
+    tail_log_probs,
+)
 from pyro_gcm.distributions.numerics import first_terms, log1mexp, log_any
 
 if TYPE_CHECKING:
@@ -241,3 +246,53 @@ def truncated_sample(base: Any, log_below: Tensor, log_above: Tensor, sides: Ten
 def _uniform(shape: torch.Size, device: torch.device) -> Tensor:
     """Uniform draws inside (0, 1), float64."""
     return torch.rand(shape, dtype=torch.float64, device=device).clamp_(min=2.0**-54)
+
+
+class RevenuePosterior(Expandable):
+    """p(k | y) for independent Gaussian k and c, where y = 1 if c < k.
+
+    It is sampled exactly: first d = c - k from its posterior, whose coordinates are truncated at
+    0, then k given d, a linear Gaussian regression. The density is that of Bayes' rule,
+
+        log p(k | y) = log p(k) + log Pr(y | k) - log Pr(y).
+
+    :param event: `OrderEvent` of a cost (also an `InfiniteCost`) and a revenue that are both
+        distributions.
+    :param outcome: the observed y in {0, 1}; broadcasts against `event.batch_shape`.
+    :raises ValueError: if the cost or the revenue is a tensor, or an outcome is not 0 or 1.
+    """
+
+    support = constraints.real_vector
+
+    def __init__(self, event: Any, outcome: Tensor, *, validate_args: bool | None = None) -> None:
+        if isinstance(event.cost, Tensor) or isinstance(event.revenue, Tensor):
+            raise ValueError("event must have distributions as its cost and as its revenue")
+        batch_shape = broadcast_shapes(event.batch_shape, outcome.shape)
+        self.event, self.outcome = event.expand(batch_shape), outcome.expand(batch_shape)
+        super().__init__(batch_shape, event.revenue.event_shape, validate_args=validate_args)
+        if self._validate_args and not constraints.boolean.check(outcome).all():
+            raise ValueError("outcome must be 0 or 1")
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Density of a revenue `[..., K]`."""
+        self._check(value)
+        given = self.event.given_revenue(value)
+        log_ratio = given.log_prob(self.outcome) - self.event.log_prob(self.outcome)
+        return self._wide(self.event.revenue.log_prob(value) + log_ratio)
+
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
+        """Independent draws of shape `sample_shape + batch_shape + [K]`."""
+        cost = base_distribution(finite_part(self.event.cost))
+        revenue = base_distribution(self.event.revenue)
+        loc, variance = revenue.loc.double(), revenue.scale.double().square()
+        total = variance + cost.scale.double().square()
+        d = self.event.difference().cost_posterior(self.outcome).expand(self.batch_shape)
+        d = d.sample(sample_shape)  # of c - k
+        share = variance / total
+        residual = (variance * (1.0 - share)).sqrt()
+        shift = -share * (d - (cost.loc.double() - loc))
+        # k does not depend on y given an infinite cost.
+        shift = torch.where(d.isinf(), 0.0, shift)
+        residual = torch.where(d.isinf(), variance.sqrt(), residual)
+        draw = loc + shift + residual * torch.randn(d.shape, dtype=d.dtype, device=d.device)
+        return draw.to(self.event.dtype)

@@ -22,7 +22,6 @@ from pyro_gcm._utils.torch_state import Randomness, evaluating, one_thread
 from pyro_gcm._utils.validation import (
     ArrayLike,
     flag,
-    kind,
     one_of,
     positive,
     positive_int,
@@ -80,10 +79,11 @@ def bayesian(
     return Bayesian(model, prior, [parts] if isinstance(parts, str) else parts, num_samples)
 
 
-class Bayesian:
+class Bayesian(nn.Module):
     """A model whose weights have priors, as `bayesian` returns it."""
 
     def __init__(self, model: Any, prior: Prior, parts: Sequence[str], num_samples: int) -> None:
+        super().__init__()
         trained = model.trained_parameters(model.objective)
         chosen = {n: p for n, p in trained.items() if not parts or n.startswith(tuple(parts))}
         for part in parts:
@@ -91,7 +91,8 @@ class Bayesian:
                 raise ValueError(f"parts must begin names of weights, got {part!r}")
         #: The weights by name, as the model has them.
         self.weights: dict[str, Tensor] = {n: p.detach().clone() for n, p in chosen.items()}
-        self.model, self.prior = model, prior
+        self.model: Any = model
+        self.prior, self.num_samples = prior, positive_int("num_samples", num_samples)
         for name, weight in self.weights.items():
             shape = getattr(prior(name, weight), "batch_shape", None)
             if shape != weight.shape:
@@ -99,7 +100,6 @@ class Bayesian:
                     f"prior must give independent distributions of shape {tuple(weight.shape)} for "
                     f"{name!r}, got {shown(shape)}"
                 )
-        self._likelihood = _Likelihood(model, positive_int("num_samples", num_samples))
 
     def program(
         self, x: ArrayLike, r: ArrayLike, y: ArrayLike, rows: int | None = None
@@ -118,12 +118,20 @@ class Bayesian:
             pyro.factor("log_likelihood", self.log_likelihood(values, x, r, y))
         return values
 
+    def forward(self, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
+        """log p(y | x, r) of rows, [B], with the weights of the model."""
+        rows, noise = self.model.rows(x, r, y, required="xry"), self.model.noise(self.num_samples)
+        with evaluating(self.model):
+            reader = Predicted(self.model, self.model.prediction_plan, noise)
+            draws = reader.read(rows.x, rows.r).of_selected(self.model.response, rows)
+        return draws.log_mean(draws.log_likelihood(rows).expand(draws.num_draws, -1))
+
     def log_likelihood(
         self, weights: Mapping[str, Tensor], x: ArrayLike, r: ArrayLike, y: ArrayLike
     ) -> Tensor:
         """log p(y | x, r, weights) of rows, [B], differentiable in the weights."""
         named = {f"model.{name}": value for name, value in weights.items()}
-        found: Tensor = functional_call(self._likelihood, named, (x, r, y))
+        found: Tensor = functional_call(self, named, (x, r, y))
         return found
 
     def with_weights(self, weights: Mapping[str, Tensor]) -> Any:
@@ -166,9 +174,6 @@ class Bayesian:
         """
         if isinstance(guide, str):
             one_of("guide", guide, GUIDES)
-        elif not callable(guide):
-            wanted = f"one of {list(GUIDES)}, or a function"
-            raise TypeError(f"guide must be {wanted}, got {kind(guide)}")
         steps, batch_size = positive_int("steps", steps), positive_int("batch_size", batch_size)
         count, rate = positive_int("num_draws", num_draws), positive("learning_rate", learning_rate)
         seed = seed_of(seed)
@@ -184,27 +189,23 @@ class Bayesian:
         with Randomness(seed, self.model.device).in_use():
             if guide == "sgld":
                 draws = self._langevin(batches(), len(data.x), steps, rate, count)
+                return WeightPosterior([self.with_weights(values) for values in draws])
+            if isinstance(guide, str):
+                made: Any = AutoNormal if guide == "normal" else AutoLowRankMultivariateNormal
+                start = init_to_value(values=self.weights)
+                q = made(self.program, init_loc_fn=start, init_scale=0.02)
             else:
-                draws = self._variational(guide, batches(), len(data.x), rate, steps, count)
-        return WeightPosterior([self.with_weights(values) for values in draws])
-
-    def _variational(
-        self, guide: Any, batches: Iterator[Rows], rows: int, rate: float, steps: int, count: int
-    ) -> list[dict[str, Tensor]]:
-        kinds: Any = {"normal": AutoNormal, "low_rank": AutoLowRankMultivariateNormal}
-        start: Any = {"init_loc_fn": init_to_value(values=self.weights), "init_scale": 0.02}
-        known = isinstance(guide, str)
-        q = kinds[guide](self.program, **start) if known else guide(self.program)
-        store = pyro.get_param_store()
-        with store.scope():  # what others trained stays as it is
-            decay = 0.1 ** (1.0 / steps)
-            optimizer = ClippedAdam({"lr": rate, "lrd": decay})
-            svi = SVI(self.program, q, optimizer, Trace_ELBO())
-            for batch in batches:
-                svi.step(batch.x, batch.r, batch.y, rows)
-            with torch.no_grad():
-                drawn = [q(batch.x, batch.r, batch.y, rows) for _ in range(count)]
-            return [{n: v for n, v in sites.items() if n in self.weights} for sites in drawn]
+                q = guide(self.program)
+            with pyro.get_param_store().scope():  # what others trained stays as it is
+                optimizer = ClippedAdam({"lr": rate, "lrd": 0.1 ** (1.0 / steps)})
+                svi = SVI(self.program, q, optimizer, Trace_ELBO())
+                for batch in batches():
+                    svi.step(batch.x, batch.r, batch.y, len(data.x))
+                with torch.no_grad():
+                    drawn = [q(*batch[:3], len(data.x)) for _ in range(count)]
+        return WeightPosterior(
+            [self.with_weights({n: sites[n] for n in self.weights}) for sites in drawn]
+        )
 
     def _langevin(
         self, batches: Iterator[Rows], rows: int, steps: int, rate: float, count: int
@@ -228,25 +229,6 @@ class Bayesian:
                     weight.add_(scale * g).add_(noise)
             draws += [{n: w.detach().clone() for n, w in weights.items()}] * wanted.count(step)
         return draws
-
-
-class _Likelihood(nn.Module):
-    """log p(y | x, r) of a model, for weights that stand in for its own in a `functional_call`."""
-
-    def __init__(self, model: Any, num_samples: int) -> None:
-        super().__init__()
-        self.model: Any = model
-        self.num_samples = num_samples
-
-    def forward(self, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
-        """Return log p(y | x, r) of every row, [B]."""
-        model = self.model
-        rows = model.rows(x, r, y, required="xry")
-        noise = model.noise(self.num_samples)
-        with evaluating(model):
-            draws = Predicted(model, model.prediction_plan, noise).read(rows.x, rows.r)
-        draws = draws.of_selected(model.response, rows)
-        return draws.log_mean(draws.log_likelihood(rows).expand(draws.num_draws, -1))
 
 
 class WeightPosterior(NamedTuple):

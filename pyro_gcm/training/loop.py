@@ -251,7 +251,8 @@ class Training:
         self.history, self.best = state["history"], state["best"]
         self.step = self.epoch * self.rows.steps
         if self.average is not None:
-            torch._foreach_copy_(self.average.mean, state["average"])
+            for mean, value in zip(self.average.mean, state["average"], strict=True):
+                mean.copy_(value)  # of another device
         if self.rows.order is not None:
             self.rows.order.set_state(state["order"])
         if self.workers.rank:

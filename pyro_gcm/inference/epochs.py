@@ -143,16 +143,21 @@ def cross_fit(
     rows = len(columns["y"])
     weights = torch.ones(rows) if sample_weight is None else checked_weights(sample_weight, rows)
     index, weights = counted(weights)
-    labels = None if groups is None else _labels(groups, rows)[index]
+    labels: Any = None
+    if groups is not None and (labels := np.asarray(groups)).shape != (rows,):
+        shape = list(labels.shape)
+        raise ValueError(f"groups must have a label for each of the {rows} rows, got shape {shape}")
     rows_of: Any = {name: column[index] for name, column in columns.items()}
     order = torch.Generator().manual_seed(seed)
-    fold = folds_of(rows_of["y"], count, order, labels)
+    fold = folds_of(rows_of["y"], count, order, None if labels is None else labels[index.numpy()])
     steps = [count * at // left_out for at in range(left_out)]  # a fold's members spread evenly
     k = torch.arange(count)
     leaves_out = torch.isin((k[:, None] - k) % count, torch.tensor(steps))
     counts = count / (count - left_out) * weights[:, None] * ~leaves_out.T[fold]
     most = epochs or MOST * model.training_defaults(len(fold)).epochs
-    stops = {"epochs": most, "patience": patience_of(len(fold)), "schedule": SCHEDULE}
+    # The more rows there are, the less their loss goes up and down.
+    patience = max(3, min(PATIENCE, round(PATIENCE * (1000.0 / len(fold)) ** (1.0 / 3.0))))
+    stops = {"epochs": most, "patience": patience, "schedule": SCHEDULE}
     make = options.get("optimizer") or model.training_defaults(len(fold)).optimizer or Adam
     made: list[Optimizer] = []
 
@@ -180,15 +185,7 @@ def cross_fit(
     return result, crossed
 
 
-def patience_of(rows: int) -> int:
-    """Epochs without a better loss out of fold after which training stops: 8 to 3.
-
-    The more rows there are, the less their loss goes up and down.
-    """
-    return max(3, min(8, round(8.0 * (1000.0 / rows) ** (1.0 / 3.0))))
-
-
-def folds_of(y: Tensor, count: int, order: torch.Generator, groups: Tensor | None = None) -> Tensor:
+def folds_of(y: Tensor, count: int, order: torch.Generator, groups: Any = None) -> Tensor:
     """A random fold for every row, [n], of as equal sizes as can be.
 
     Rows are dealt out in the order of y, so that all folds have outcomes of every size; or groups,
@@ -205,22 +202,12 @@ def folds_of(y: Tensor, count: int, order: torch.Generator, groups: Tensor | Non
         for dealt in by_outcome.split(count):
             fold[dealt] = torch.randperm(count, generator=order)[: len(dealt)]
         return fold
-    _, group, sizes = groups.unique(return_inverse=True, return_counts=True)
+    group, sizes = map(
+        torch.from_numpy, np.unique(groups, return_inverse=True, return_counts=True)[1:]
+    )
     of_group, rows = torch.empty(len(sizes), dtype=torch.long), [0] * count
     shuffled = torch.randperm(len(sizes), generator=order)
     for label in shuffled[sizes[shuffled].argsort(descending=True, stable=True)].tolist():
         of_group[label] = fewest = rows.index(min(rows))
         rows[fewest] += int(sizes[label])
     return of_group[group]
-
-
-def _labels(groups: Any, rows: int) -> Tensor:
-    """Numbers [n] of the labels of rows.
-
-    :raises ValueError: unless there is a label for every row.
-    """
-    labels = np.asarray(groups)
-    if labels.shape != (rows,):
-        shape = list(labels.shape)
-        raise ValueError(f"groups must have a label for each of the {rows} rows, got shape {shape}")
-    return torch.from_numpy(np.unique(labels, return_inverse=True)[1])

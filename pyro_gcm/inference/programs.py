@@ -84,25 +84,14 @@ class Guided(Reader):
     values is trained on a likelihood of its own.
     """
 
+    #: Latent sites of the story that have no value yet.
+    open: set[str]
+
     def share_guided(self, name: str, q: Any) -> Tensor:
         """One line of the guide of the sites that all rows share."""
         value: Tensor = pyro.sample(name, of(q))
         self.known_shared[name] = value
         return value
-
-    def run(self, x: Tensor, r: Tensor, y: Tensor | None, sites: Any) -> Any:
-        """Both.
-
-        :param sites: names of the latent sites of the story.
-        :returns: the value of the first site.
-        """
-        self.x, self.r = x, r
-        self.model.guide_story(self.guided, x, r, y)
-        self.open = set(sites) - set(self.values)
-        if self.open:
-            with suppress(Reached):
-                self.tell(x, r, y)
-        return next(iter(self.values.values()), None)
 
     def guide(self, name: str, q: Any, own: bool) -> Tensor:
         """A site of the guide."""
@@ -142,17 +131,6 @@ class SharedSite(NamedTuple):
     name: str
     event_shape: torch.Size
     support: Any
-
-    @property
-    def latent(self) -> Any:
-        """The number of elements and the event shape (`prediction.predicted.Latent`)."""
-        return self.event_shape.numel(), self.event_shape
-
-    def add_parameters(self, into: nn.ParameterDict, like: Tensor) -> None:
-        """Location and spread of its guide, if they are not there yet."""
-        for part in ("loc", "spread"):
-            if f"{self.name}_{part}" not in into:
-                into[f"{self.name}_{part}"] = nn.Parameter(like.new_zeros(self.event_shape))
 
     def guide(self, parameters: nn.ParameterDict) -> Any:
         """Independent normals, mapped to the support."""
@@ -209,7 +187,12 @@ def guide_of(self: Any, plan: Plan, x: Given, r: Given = None, y: Given = None) 
     self.guide_shared(story.share_guided)
     story.shared = self.shared(story.share)
     with pyro.plate("data", rows, dim=-1):
-        return story.run(x, r, y, self.latents(plan))
+        self.guide_story(story.guided, x, r, y)
+        story.open = set(self.latents(plan)) - set(story.values)
+        if story.open:
+            with suppress(Reached):
+                story.tell(x, r, y)
+    return next(iter(story.values.values()), None)
 
 
 def _inputs(model: Any, x: Any, r: Any, y: Any, size: int) -> tuple[Any, Any, Any, int]:
@@ -248,7 +231,10 @@ def shared_sites(model: Any) -> dict[str, SharedSite]:
     def line(name: str, p: Any) -> Tensor:
         p = of(p)
         sites[name] = SharedSite(name, p.event_shape, p.support)
-        sites[name].add_parameters(model.shared_guide, model.base_samples.samples)
+        for part in (f"{name}_loc", f"{name}_spread"):
+            if part not in model.shared_guide:
+                zeros = model.base_samples.samples.new_zeros(p.event_shape)
+                model.shared_guide[part] = nn.Parameter(zeros)
         return p.sample()
 
     with torch.no_grad(), Randomness(0, model.device).in_use():

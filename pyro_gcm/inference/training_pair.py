@@ -13,11 +13,10 @@ import torch
 from pyro.infer import ELBO, RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceMeanField_ELBO
 from torch import Tensor
 
-from pyro_gcm._utils.torch_state import Randomness, evaluating
 from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.programs import unannounced
-from pyro_gcm.inference.reading import Plan, Program, of
+from pyro_gcm.inference.reading import Plan, Program
 from pyro_gcm.inference.scored import PaperLoss
 from pyro_gcm.inference.views import ScaleSites, collapse, conditional, given_covariates
 from pyro_gcm.prediction.predicted import Dry
@@ -98,7 +97,7 @@ def training_pair(model: Any, objective: str) -> TrainingPair:
     """The program and the guide of an objective, and what is known of their sites."""
     model.shared_sites()  # whose guide has parameters
     plan, story = model.plan(objective), model.model
-    read = _read_dry(model, plan)
+    read = Dry(model, plan, guided=True)
     finite = tuple(name for name, site in read.latents.items() if site.values)
     sampled = tuple(name for name, site in read.latents.items() if not site.values)
     if plan.averages and (others := [name for name in finite if name != "z"]):
@@ -114,46 +113,6 @@ def training_pair(model: Any, objective: str) -> TrainingPair:
     loss = PaperLoss if objective == "paper" else None
     guide = partial(model.guide_of, plan)
     return TrainingPair(program, guide, sampled, shared, finite, loss, plan)
-
-
-class _DryPair(Dry):
-    """Reads the guide's story and then the story, which must agree where the guide says so."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        #: The distribution of each site of the guide where it is the story's own, else None.
-        self.own: dict[str, Any] = {}
-
-    def guide(self, name: str, q: Any, own: bool) -> Any:
-        """Note the site, and draw it."""
-        q = of(q)
-        self.own[name] = q if own else None
-        return q.sample()
-
-    def latent(self, name: str, p: Any) -> Any:
-        """Compare the densities of a draw."""
-        value, q = super().latent(name, p), self.own.get(name)
-        if q is not None and not torch.equal(q.log_prob(value), self.told[name].log_prob(value)):
-            raise ValueError(
-                f"site '{name}' has another distribution in the story than in guide_story, "
-                "which draws it with own=True: override guide_story, or leave it out there"
-            )
-        return value
-
-
-def _read_dry(model: Any, plan: Plan) -> _DryPair:
-    """The pair, read once for three rows."""
-    like: Any = {"device": model.device, "dtype": model.dtype}
-    with torch.no_grad(), Randomness(0, model.device).in_use(), evaluating(model):
-        x, r = torch.randn(3, model.x_dim, **like), torch.rand(3, model.r_dim, **like)
-        x = model.x_standardizer.inverse(x).to(x)
-        width = model.response.outcome_width
-        read = _DryPair(model, plan, x, r)
-        y = torch.ones((3,) if width == 1 else (3, width), **like)
-        model.guide_story(read.guided, x, r, y)
-        read.shared = model.shared(read.share)
-        read.tell(x, r)
-    return read
 
 
 class PyroLoss:

@@ -222,7 +222,7 @@ class OrderEventModel(nn.Module):
 
     def latents(self, plan: Plan) -> dict[str, Latent]:
         """The latent sites that are drawn or summed out in a reading, by name, in order."""
-        return self._once(("latents", id(plan)), lambda: Dry.of(self, plan).latents)
+        return self._once(("latents", id(plan)), lambda: Dry(self, plan).latents)
 
     @property
     def draws_equally(self) -> bool:

@@ -190,7 +190,7 @@ class IGCM(Predictions):
 
     def _check_kernel_lines(self) -> None:
         """Refuse a story whose lines of k and r are others than those that p(k|x, r) is of."""
-        read = Dry.of(self, Plan(given=()))
+        read = Dry(self, Plan(given=()))
         with torch.no_grad(), evaluating(self):
             x, r, k = read.x, read.r, read.values["k"]
             known = {"k": self.k_dist(x), "r": self.r_dist(k, x)}

@@ -258,7 +258,8 @@ class Predictions(OrderEventModel):
         count = stored if num_samples is None else positive_int("num_samples", num_samples)
 
         def make() -> FixedNoise:
-            shared = {name: Latent(*site.latent) for name, site in self.shared_sites().items()}
+            shapes = {name: site.event_shape for name, site in self.shared_sites().items()}
+            shared = {name: Latent(shape.numel(), shape) for name, shape in shapes.items()}
             return FixedNoise(self, {**self.latents(self.prediction_plan), **shared}, count)
 
         return self._once(("noise", self.objective, count), make)

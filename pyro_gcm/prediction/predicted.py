@@ -22,18 +22,45 @@ from pyro_gcm.prediction.draws import Draws, Rows
 
 
 class Dry(Reader):
-    """Reads a story for one row, to learn which latent sites it has, in order."""
+    """Reads a story for three rows, to learn which latent sites it has, in order.
 
-    def __init__(self, model: Any, plan: Plan, x: Tensor, r: Tensor) -> None:
-        super().__init__(model, plan, x, r)
-        self.latents: dict[str, Latent] = {}
-        #: Distributions of the sites before the costs, as the story has them.
-        self.told: dict[str, Any] = {}
+    :param guided: whether the guide's story is read before.
+    :raises ValueError: where a site of the guide is not the story's own, as the guide says.
+    """
+
+    def __init__(self, model: Any, plan: Plan, *, guided: bool = False) -> None:
+        like: Any = {"device": model.device, "dtype": model.dtype}
+        with torch.no_grad(), Randomness(0, model.device).in_use(), evaluating(model):
+            x, r = torch.randn(3, model.x_dim, **like), torch.rand(3, model.r_dim, **like)
+            super().__init__(model, plan, model.x_standardizer.inverse(x).to(x), r)
+            self.latents: dict[str, Latent] = {}
+            #: Distributions of the sites before the costs, as the story has them.
+            self.told: dict[str, Any] = {}
+            #: The distribution of each site of the guide where it is the story's own, else None.
+            self.own: dict[str, Any] = {}
+            if guided:
+                width = model.response.outcome_width
+                y = torch.ones((3,) if width == 1 else (3, width), **like)
+                model.guide_story(self.guided, self.x, r, y)
+            self.shared = model.shared(self.share)
+            self.tell(self.x, r)
+
+    def guide(self, name: str, q: Any, own: bool) -> Any:
+        """Note the site, and draw it."""
+        q = of(q)
+        self.own[name] = q if own else None
+        return q.sample()
 
     def latent(self, name: str, p: Any) -> Tensor:
         """Note the site, and draw it."""
         self.told[name] = fn = self.distribution(name, p)
         draw: Tensor = fn.sample()
+        q = self.own.get(name)
+        if q is not None and not torch.equal(q.log_prob(draw), fn.log_prob(draw)):
+            raise ValueError(
+                f"site '{name}' has another distribution in the story than in guide_story, "
+                "which draws it with own=True: override guide_story, or leave it out there"
+            )
         values = len(fn.enumerate_support(expand=False)) if fn.has_enumerate_support else 0
         parts = fn.locs.shape[-2] if isinstance(fn, MixtureOfDiagNormals) else 0
         self.latents[name] = Latent(fn.event_shape.numel(), fn.event_shape, values, parts)
@@ -46,17 +73,6 @@ class Dry(Reader):
 
     def outcome(self, p: Any, obs: Any) -> None:
         """Ignore the outcome: only latent sites are read."""
-
-    @classmethod
-    def of(cls, model: Any, plan: Plan) -> Dry:
-        """Read the model once, which collects its `latents` by name."""
-        like: Any = {"device": model.device, "dtype": model.dtype}
-        x, r = torch.zeros(1, model.x_dim, **like), torch.full((1, model.r_dim), 0.5, **like)
-        reader = cls(model, plan, x, r)
-        with torch.no_grad(), Randomness(0, model.device).in_use(), evaluating(model):
-            reader.shared = model.shared(reader.share)
-            reader.tell(x, r)
-        return reader
 
     def share(self, name: str, p: Any) -> Tensor:
         """A draw."""

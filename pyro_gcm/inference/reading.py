@@ -36,7 +36,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 #: Name of the outcome's site.
 OUTCOME = "y"
 #: Who reads a story at the moment, for the factors of the model that its lines call.
-_READER: ContextVar[Reader | None] = ContextVar("reader", default=None)
+READER: ContextVar[Reader | None] = ContextVar("reader", default=None)
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,11 @@ class Reader:
 
     def tell(self, x: Any, r: Any, y: Any = None) -> Any:
         """Have the model tell its story to this reader."""
-        token = _READER.set(self)
+        token = READER.set(self)
         try:
             return self.model.story(self, x, r, y)
         finally:
-            _READER.reset(token)
+            READER.reset(token)
 
     def __call__(self, name: str, p: Any, obs: Any = None) -> Any:
         """One line of the story.
@@ -127,21 +127,23 @@ class Reader:
         if self._covariates is None or self._covariates[0] is not x:
             if (z := self.values.get("z") if z is None else z) is None:
                 raise ValueError("the story has no line 'z' before the one that reads x with it")
-            site = self.deterministic if self.model.members else self.note
             if "e" in self.values:
                 found = self.model.covariates(z, x)
+            elif self.model.members:
+                found = self.deterministic("e", lambda: self.model.covariates(z, x))
             else:
-                found = site("e", lambda: self.model.covariates(z, x))
+                found = self.note("e", self.model.covariates(z, x))
             self._covariates = x, found
         return self._covariates[1]
 
     def deterministic(self, name: str, value: Callable[[], Tensor]) -> Tensor:
         """A site that is a function of others, with one event dimension."""
-        self.values[name] = found = value()
-        return found
+        return self.note(name, value())
 
-    #: The same without a site in Pyro.
-    note = deterministic
+    def note(self, name: str, value: Tensor) -> Tensor:
+        """The same without a site in Pyro."""
+        self.values[name] = value
+        return value
 
     def distribution(self, name: str, p: Any) -> Any:
         """The distribution of a latent site: that of the story, or the one given the inputs."""
@@ -184,11 +186,6 @@ class Reader:
     def outcome(self, p: Any, obs: Any) -> Any:
         """The outcome, the last site."""
         raise NotImplementedError
-
-
-def reader() -> Reader | None:
-    """Who reads a story at the moment."""
-    return _READER.get()
 
 
 def of_rows(values: Tensor, group: Tensor) -> Tensor:

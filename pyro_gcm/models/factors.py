@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.distributions.costs import sides
-from pyro_gcm.inference.reading import reader
+from pyro_gcm.inference.reading import READER
 
 
 def z_dist(self: Any, x: Tensor | None) -> Any:
@@ -39,7 +39,7 @@ def covariates(self: Any, z: Tensor, x: Tensor) -> Tensor:
 
 def read_covariates(self: Any, x: Tensor, z: Tensor | None = None) -> Tensor:
     """`covariates` of x in data units, computed once for all lines of a story."""
-    story = reader()
+    story = READER.get()
     found: Tensor = self.covariates(z, x) if story is None else story.covariates(z, x)
     return found
 

@@ -13,7 +13,7 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import KnownMoments
 from pyro_gcm._utils.validation import positive_int, shown
 from pyro_gcm.distributions import shifted
-from pyro_gcm.inference.reading import of, of_rows, reader
+from pyro_gcm.inference.reading import READER, of, of_rows
 from pyro_gcm.models.gcm import GCM
 
 
@@ -103,7 +103,7 @@ class HierarchicalGCM(GCM):
 
     def covariates(self, z: Tensor, x: Tensor) -> Tensor:
         """x standardised, with the effect in its last column, in a reading of the story."""
-        story = reader()
+        story = READER.get()
         if story is None:
             raise RuntimeError("the effects of groups are drawn by a program: there is none here")
         number = torch.where(self._is_seen(x), x[..., -1], len(self.groups))

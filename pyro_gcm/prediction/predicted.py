@@ -183,14 +183,14 @@ class Predicted(Reader):
 
     def deterministic(self, name: str, value: Any) -> Tensor:
         """A function of the draws, which is kept with them where it differs between them."""
-        if name in self.known:
-            return self.known[name]
-        found = super().deterministic(name, value)
-        if found.dim() > 2:
-            self.drawn[name] = found
-        return found
+        return self.known[name] if name in self.known else self.note(name, value())
 
-    note = deterministic
+    def note(self, name: str, value: Tensor) -> Tensor:
+        """The same without a site in Pyro."""
+        value = super().note(name, self.known.get(name, value))
+        if value.dim() > 2 and name not in self.known:
+            self.drawn[name] = value
+        return value
 
     def outcome(self, p: Any, obs: Any) -> Any:
         """The distribution of the outcome."""

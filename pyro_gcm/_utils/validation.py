@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from numbers import Real
 from typing import Any
 
@@ -21,31 +21,27 @@ class WrongCell(ValueError):
 
     :param message: what is wrong, in words that "in row 3" can follow.
     :param row: counted from 0, as Python does; rows of a file are counted from 1.
-    :param column: of a matrix.
-    :param name: of the column, if it has one.
-    :param told: the message where this value alone is told of.
+    :param column: its name or number, of a matrix.
     :param argument: whose value it is; empty where messages name it alone.
     """
 
     def __init__(
-        self,
-        message: str,
-        row: int,
-        column: int | None = None,
-        name: str | None = None,
-        told: str = "",
-        argument: str = "",
+        self, message: str, row: int, column: str | int | None = None, argument: str = ""
     ) -> None:
-        super().__init__(message, row)
-        self.message, self.row, self.column, self.name = message, row, column, name
-        self.told, self.argument = told or message, argument
+        super().__init__(message, row, column, argument)
+        self.message, self.row, self.argument = message, row, argument
+        self.column: Any = column
 
     def __str__(self) -> str:
-        return f"{self.message} in {place(self.row, self.name or self.column)}"
+        return f"{self.message} in {place(self.row, self.column)}"
 
-    def after(self, rows: int) -> WrongCell:
-        """The same where so many rows come before those in which it was found."""
-        return WrongCell(self.message, self.row + rows, self.column, self.name)
+
+def place(row: int, column: str | int | None) -> str:
+    """Where a value is, in words."""
+    return f"row {row}" if column is None else f"row {row}, column {column!r}"
+
+
+# Data
 
 
 def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -> Tensor:
@@ -64,22 +60,14 @@ def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -
         try:
             tensor = torch.as_tensor(_as_array(value))
         except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-            reason = _no_number(value) or error
             raise TypeError(
-                f"{name} must be a numeric array or tensor, got {type(value).__name__}: {reason}"
+                f"{name} must be a numeric array or tensor, got {type(value).__name__}: {error}"
             ) from error
-    if tensor.is_complex():
-        raise TypeError(f"{name} must be real, got dtype {tensor.dtype}")
-    if tensor.layout != torch.strided:
-        raise TypeError(f"{name} must be dense, got layout {tensor.layout}")
-    if tensor.is_floating_point():
-        return tensor.to(device, tensor.dtype if tensor.itemsize > 2 else torch.float32)
-    return tensor.to(device, torch.float64)
-
-
-def without_tensor(value: Any) -> Any:
-    """The value, a list in place of a tensor, of which numpy does not read each type."""
-    return value.tolist() if isinstance(value, Tensor) else value
+    if tensor.is_complex() or tensor.layout != torch.strided:
+        raise TypeError(f"{name} must be real and dense, got {tensor.dtype}, {tensor.layout}")
+    exact = tensor.is_floating_point() and tensor.itemsize > 2
+    kind = torch.float32 if tensor.is_floating_point() else torch.float64
+    return tensor.to(device, tensor.dtype if exact else kind)
 
 
 def _as_array(value: Any) -> np.ndarray[Any, Any]:
@@ -87,39 +75,28 @@ def _as_array(value: Any) -> np.ndarray[Any, Any]:
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         value = np.ma.filled(value.astype(np.float64), math.nan)
     array = np.asarray(value)
-    if not array.dtype.isnative or array.dtype == np.longdouble:
-        array = array.astype(np.float64)
-    # A DataFrame with columns of different types becomes an array of objects.
-    if array.dtype == object and all(_is_number(v) for v in array.flat):
-        values = [math.nan if _is_na(v) else v for v in array.flat]
+    if array.dtype.kind in "OSU":  # as of a DataFrame with columns of different types
+        values = [
+            math.nan if type(v).__name__ == "NAType" else v for v in array.astype(object).flat
+        ]
+        for at, entry in enumerate(values):
+            if not isinstance(entry, Real | np.bool_):
+                index = [int(i) for i in np.unravel_index(at, array.shape)]
+                names = column_names(value)
+                where = f"column {names[index[1]]!r}" if names and index[1:] else f"entry {index}"
+                raise TypeError(
+                    f"{where} has {entry!r}, which is no number; pyro_gcm.estimators take "
+                    "text, categories and labels as they are"
+                )
         array = np.array(values, dtype=np.float64).reshape(array.shape)
+    elif not array.dtype.isnative or array.dtype == np.longdouble:
+        array = array.astype(np.float64)
     return np.require(array, requirements=["C_CONTIGUOUS", "WRITEABLE"])
 
 
-def _is_na(value: Any) -> bool:
-    """Whether it is `pandas.NA`."""
-    return type(value).__name__ == "NAType"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real | np.bool_) or _is_na(value)
-
-
-def _no_number(value: Any) -> str:
-    """Describe the values that are not numbers; empty if none can be named."""
-    array = np.asarray(value, dtype=object)
-    strange = [place for place, v in np.ndenumerate(array) if not _is_number(v)]
-    if not strange or not array.ndim:
-        return ""
-    names = getattr(value, "columns", None)
-    at = strange[0]
-    where = (
-        f"column {names[at[1]]!r}" if names is not None and len(at) == 2 else f"entry {list(at)}"
-    )
-    return (
-        f"{where} has {array[at]!r}, which is no number; pyro_gcm.estimators take text, categories "
-        "and labels as they are"
-    )
+def without_tensor(value: Any) -> Any:
+    """The value, a list in place of a tensor, of which numpy does not read each type."""
+    return value.tolist() if isinstance(value, Tensor) else value
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> torch.Size:
@@ -128,6 +105,29 @@ def broadcast_shapes(*shapes: Sequence[int]) -> torch.Size:
     :raises ValueError: if the shapes do not broadcast.
     """
     return torch.Size(np.broadcast_shapes(*shapes))
+
+
+def column_names(value: Any) -> list[str] | None:
+    """The names of the columns of a DataFrame, if all are text."""
+    names = getattr(value, "column_names", getattr(value, "columns", None))  # Arrow has both
+    if names is None or isinstance(value, Tensor):
+        return None
+    return list(names) if all(isinstance(name, str) for name in names) else None
+
+
+def names_of(
+    argument: str, names: Sequence[str] | None, columns: Any, count: int, letter: str
+) -> list[str]:
+    """Names of columns: those that are given, those of a DataFrame, or a letter and a number.
+
+    :raises ValueError: for another number of names.
+    """
+    named = getattr(columns, "columns", None) if names is None else names
+    if named is None:
+        return [f"{letter}[{i}]" for i in range(count)]
+    if len(named) != count:
+        raise ValueError(f"{argument} must have {count} names, got {len(named)}")
+    return [str(name) for name in named]
 
 
 def matrix(
@@ -152,32 +152,7 @@ def matrix(
         raise ValueError(
             f"{name} has {tensor.shape[1]} columns, the model was built for {argument}={columns}"
         )
-    _check_rows_and_finite(name, tensor, value)
-    return tensor
-
-
-def column_names(value: Any) -> list[str] | None:
-    """The names of the columns of a DataFrame, if all are text."""
-    names = getattr(value, "column_names", getattr(value, "columns", None))  # Arrow has both
-    if names is None or isinstance(value, Tensor):
-        return None
-    return list(names) if all(isinstance(name, str) for name in names) else None
-
-
-def names_of(
-    argument: str, names: Sequence[str] | None, columns: Any, count: int, letter: str
-) -> list[str]:
-    """Names of columns: those that are given, those of a DataFrame, or a letter and a number.
-
-    :raises ValueError: for another number of names.
-    """
-    if names is None and hasattr(columns, "columns"):
-        names = [str(name) for name in columns.columns]
-    if names is None:
-        return [f"{letter}[{i}]" for i in range(count)]
-    if len(names) != count:
-        raise ValueError(f"{argument} must have {count} names, got {len(names)}")
-    return [str(name) for name in names]
+    return _finite_rows(name, tensor, column_names(value))
 
 
 def vector(name: str, value: ArrayLike, device: torch.device | None = None) -> Tensor:
@@ -190,7 +165,29 @@ def vector(name: str, value: ArrayLike, device: torch.device | None = None) -> T
         tensor = tensor[:, 0]
     if tensor.dim() != 1:
         raise ValueError(f"{name} must have shape [rows], got shape {tuple(tensor.shape)}")
-    _check_rows_and_finite(name, tensor)
+    return _finite_rows(name, tensor)
+
+
+def row_blocks(tensor: Tensor) -> Sequence[Tensor]:
+    """Blocks of rows, of about a million values each: work on them needs little memory."""
+    return tensor.split(max(1, (1 << 20) * len(tensor) // max(1, tensor.numel())))
+
+
+def _finite_rows(name: str, tensor: Tensor, columns: list[str] | None = None) -> Tensor:
+    """The tensor, which must have rows and finite values, in columns that may have names."""
+    if len(tensor) == 0:
+        raise ValueError(f"{name} has no rows, at least one is needed")
+    largest = min(LARGEST, torch.finfo(tensor.dtype).max)
+    fine = torch.cat([rows.abs() <= largest for rows in row_blocks(tensor)])
+    if not fine.all():
+        first = fine.logical_not().nonzero()[0].tolist()
+        value = float(tensor[tuple(first)])
+        rule = "must be finite"
+        if math.isfinite(value):
+            rule = f"must have numbers of at most {LARGEST:.0e} in size (use another unit)"
+        row, column = (*first, None)[:2]
+        named = columns[column] if columns and column is not None else column
+        raise WrongCell(f"{name} {rule}, got {value:g}", row, named, name)
     return tensor
 
 
@@ -244,9 +241,7 @@ def checked_data(
     return data
 
 
-def row_blocks(tensor: Tensor) -> Sequence[Tensor]:
-    """Blocks of rows, of about a million values each: work on them needs little memory."""
-    return tensor.split(max(1, (1 << 20) * len(tensor) // max(1, tensor.numel())))
+# Options
 
 
 def one_of(name: str, value: Any, choices: Sequence[str]) -> None:
@@ -257,18 +252,40 @@ def one_of(name: str, value: Any, choices: Sequence[str]) -> None:
 
 def positive_int(name: str, value: Any, minimum: int = 1) -> int:
     """Return the value as an integer, which must be at least `minimum`."""
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not value >= minimum or value % 1:
-        raise ValueError(f"{name} must be an integer of at least {minimum}, got {shown(value)}")
-    return int(value)
+    wanted = f"an integer of at least {minimum}"
+    return int(_fitting(name, value, wanted, lambda v: v >= minimum and v % 1 == 0))
+
+
+def seed_of(value: Any) -> int:
+    """Return a seed as torch and numpy take it."""
+    wanted = "an integer of at least 0"
+    return int(_fitting("seed", value, wanted, lambda v: 0 <= v < 2**64 and v % 1 == 0))
 
 
 def positive(name: str, value: Any) -> float:
     """Return the value as a float, which must be finite and above 0."""
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not 0.0 < value < math.inf:
-        raise ValueError(f"{name} must be a number above 0, got {shown(value)}")
+    return float(_fitting(name, value, "a number above 0", lambda v: v > 0.0))
+
+
+def share(name: str, value: Any, wanted: str = "a number") -> float:
+    """Return the value as a float, which must lie strictly between 0 and 1."""
+    return float(_fitting(name, value, f"{wanted} in (0, 1)", lambda v: 0.0 < v < 1.0))
+
+
+def number(name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> float:
+    """Return the value as a finite float, which must lie in [low, high]."""
+    ends = {(False, False): "", (True, False): f" of at least {low:g}"}
+    wanted = ends.get((low > -math.inf, high < math.inf), f" in [{low:g}, {high:g}]")
+    value = _fitting(name, value, f"a finite number{wanted}", lambda v: low <= v <= high)
     return float(value)
+
+
+def _fitting(name: str, value: Any, wanted: str, fits: Callable[[Any], bool]) -> Any:
+    """The value, which must be a finite number that fits."""
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not real or not abs(value) < math.inf or not fits(value):
+        raise ValueError(f"{name} must be {wanted}, got {shown(value)}")
+    return value
 
 
 def kind(value: Any) -> str:
@@ -278,66 +295,5 @@ def kind(value: Any) -> str:
 
 def shown(value: Any) -> str:
     """A value in one line of an error message, or its type where it is too long."""
-    try:
-        text = "" if isinstance(value, Tensor | np.ndarray) else repr(value)
-    except RecursionError:
-        text = ""
-    return text if 0 < len(text) <= 80 and "\n" not in text else kind(value)
-
-
-def _check_rows_and_finite(name: str, tensor: Tensor, value: Any = None) -> None:
-    """:param value: what the tensor was made of, whose columns may have names."""
-    if len(tensor) == 0:
-        raise ValueError(f"{name} has no rows, at least one is needed")
-    largest = min(LARGEST, torch.finfo(tensor.dtype).max)
-    fine = [rows.abs() <= largest for rows in row_blocks(tensor)]
-    if not all(rows.all() for rows in fine):
-        bad = torch.cat(fine).logical_not_().nonzero()
-        first = bad[0].tolist()
-        strange = float(tensor[tuple(first)])
-        told = f"{name} must be finite, got"
-        found = f"{len(bad)} NaN or infinite entries, the first"
-        if math.isfinite(strange):
-            limit = f"{LARGEST:.0e} in size (use another unit)"
-            told, found = f"{name} must have numbers of at most {limit}, got", f"{strange:g}"
-        names = column_names(value)
-        row, column = (*first, None)[:2]
-        of_column = names[column] if names and column is not None else None
-        raise WrongCell(f"{told} {found}", row, column, of_column, f"{told} {strange:g}", name)
-
-
-def place(row: int, column: str | int | None) -> str:
-    """Where a value is, in words."""
-    return f"row {row}" if column is None else f"row {row}, column {column!r}"
-
-
-def flag(name: str, value: Any) -> bool:
-    """Return True or False, of Python or numpy; text such as "no" would count as True."""
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, got {shown(value)}")
-    return bool(value)
-
-
-def number(name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> float:
-    """Return the value as a finite float, which must lie in [low, high]."""
-    real = isinstance(value, Real) and not isinstance(value, bool)
-    if not real or not low <= value <= high or not abs(value) < math.inf:
-        ends = {(False, False): "", (True, False): f" of at least {low:g}"}
-        wanted = ends.get((low > -math.inf, high < math.inf), f" in [{low:g}, {high:g}]")
-        raise ValueError(f"{name} must be a finite number{wanted}, got {shown(value)}")
-    return float(value)
-
-
-def share(name: str, value: Any, wanted: str = "a number") -> float:
-    """Return the value as a float, which must lie strictly between 0 and 1."""
-    if not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
-        raise ValueError(f"{name} must be {wanted} in (0, 1), got {shown(value)}")
-    return float(value)
-
-
-def seed_of(value: Any) -> int:
-    """Return a seed as torch and numpy take it."""
-    whole = isinstance(value, int | np.integer) or (isinstance(value, float) and value % 1 == 0)
-    if not whole or isinstance(value, bool) or not 0 <= value < 2**64:
-        raise ValueError(f"seed must be an integer of at least 0, got {shown(value)}")
-    return int(value)
+    text = repr(value)
+    return text if len(text) <= 80 and "\n" not in text else kind(value)

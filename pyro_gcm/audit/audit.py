@@ -14,7 +14,6 @@ from pyro_gcm._utils.torch_state import one_thread
 from pyro_gcm._utils.validation import (
     ArrayLike,
     as_tensor,
-    flag,
     matrix,
     one_of,
     positive_int,
@@ -108,7 +107,7 @@ def audit_monotonicity(
         raise ValueError(f"searches must be different, from {list(SEARCHES)}, got {searches}")
     pairs = positive_int("pairs", pairs, minimum=len(searches))
     batch_size = positive_int("batch_size", batch_size)
-    seed, progress = seed_of(seed), flag("progress", progress)
+    seed = seed_of(seed)
     for name, number in (
         ("margin", margin),
         ("tolerance", 0.0 if tolerance is None else tolerance),

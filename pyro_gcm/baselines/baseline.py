@@ -12,7 +12,6 @@ from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.torch_state import evaluating, one_thread
 from pyro_gcm._utils.validation import (
     ArrayLike,
-    flag,
     full_precision,
     matrix,
     one_of,
@@ -148,7 +147,6 @@ class Baseline(nn.Module):
             are evaluated separately, as in the paper's timings of the baselines (appendix G).
         """
         device = device_of(x, revenues)
-        cached = flag("cached", cached)
         x, revenues = self._inputs(x, "revenues", revenues)
         with evaluating(self):
             if cached:

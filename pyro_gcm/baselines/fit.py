@@ -10,7 +10,6 @@ from torch import Tensor
 from pyro_gcm._utils.torch_state import check_trainable, one_thread
 from pyro_gcm._utils.validation import (
     ArrayLike,
-    flag,
     full_precision,
     kind,
     matrix,
@@ -48,7 +47,6 @@ def fit(
     :raises RuntimeError: if loss, gradient or weights are not finite.
     """
     data = checked_rows(model, x, r, y)
-    standardize = flag("standardize", standardize)
     given = TrainingOptions(**options)
     order = torch.Generator().manual_seed(given.seed)
     learn, held_out = given.parts(len(data[0]), order)

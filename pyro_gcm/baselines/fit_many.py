@@ -16,7 +16,7 @@ from torch.fx import Graph
 from torch.nn.utils import vector_to_parameters
 
 from pyro_gcm._utils.torch_state import Randomness, check_trainable, one_thread
-from pyro_gcm._utils.validation import ArrayLike, flag, seed_of, shown
+from pyro_gcm._utils.validation import ArrayLike, seed_of, shown
 from pyro_gcm.baselines.baseline import Baseline
 from pyro_gcm.baselines.fit import checked_rows, scalars
 from pyro_gcm.training import Diverged, FitResult, TrainingOptions
@@ -69,7 +69,6 @@ def fit_many(
     alone = [name for name in _OF_ONE if name in options]
     if alone:
         raise TypeError(f"{alone[0]} is an option of fit alone, not of fit_many")
-    standardize = flag("standardize", standardize)
     given = TrainingOptions(**options)
     lists = {"models": models, "x": x, "r": r, "y": y, "seeds": seeds}
     entries = {name: _entries(name, values) for name, values in lists.items()}

@@ -47,5 +47,6 @@ def blamed(on: str = "") -> Iterator[None]:
     except (ValueError, TypeError, OSError, ImportError) as error:
         from pyro_gcm._utils.validation import WrongCell
 
-        of_file = error.after(1) if isinstance(error, WrongCell) else error
-        raise WrongUse(f"{on}: {one_line(of_file)}" if on else one_line(of_file)) from error
+        if isinstance(error, WrongCell):
+            error.row += 1
+        raise WrongUse(f"{on}: {one_line(error)}" if on else one_line(error)) from error

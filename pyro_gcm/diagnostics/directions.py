@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from pyro_gcm._utils.validation import flag, positive_int, seed_of, shown
+from pyro_gcm._utils.validation import positive_int, seed_of, shown
 from pyro_gcm.data.columns import Column
 from pyro_gcm.data.tables import read_table
 
@@ -90,7 +90,7 @@ def suggest_directions(
     )
     none = np.zeros(len(table), int)
     free, costs = score(none), {}
-    for place in _bar(numeric, flag("progress", progress)):
+    for place in _bar(numeric, progress):
         for sign in (1, -1):
             costs[place, sign] = free - score(np.where(np.arange(len(table)) == place, sign, none))
     return _table({names[place]: (costs[place, 1], costs[place, -1]) for place in numeric})

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from torch import Tensor
 
-from pyro_gcm._utils.validation import flag, positive_int, share, shown
+from pyro_gcm._utils.validation import positive_int, share, shown
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.data.tables import Table, as_frame, read_table
 from pyro_gcm.estimators.constraints import categories, directions
@@ -111,7 +111,7 @@ class MonotoneEstimator(FittedState):
     @property
     def _goes_on(self) -> bool:
         """Whether `fit` trains on from the last one."""
-        return flag("warm_start", self.warm_start) and hasattr(self, "model_")
+        return self.warm_start and hasattr(self, "model_")
 
     # Fitting
 

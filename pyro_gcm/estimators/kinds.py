@@ -204,4 +204,5 @@ def _rows_after(count: int) -> Iterator[None]:
     try:
         yield
     except WrongCell as error:
-        raise error.after(count) from error
+        error.row += count
+        raise

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_consistent_length
 
 from pyro_gcm._utils.recipe import register
-from pyro_gcm._utils.validation import ArrayLike, flag, one_of, vector
+from pyro_gcm._utils.validation import ArrayLike, one_of, vector
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.estimator import in_numpy
 from pyro_gcm.estimators.event_times import curves, event_times, harrell_concordance
@@ -161,7 +161,7 @@ class GCMSurvival(Answers):
         :raises ValueError: for times that are not above 0.
         """
         at, survival = self._survival(X, times)
-        return survival if flag("return_array", return_array) else curves(at, survival, 1.0)
+        return survival if return_array else curves(at, survival, 1.0)
 
     def predict_cumulative_hazard_function(
         self, X: Any, return_array: bool = False, *, times: ArrayLike | None = None
@@ -170,7 +170,7 @@ class GCMSurvival(Answers):
         at, survival = self._survival(X, times)
         with np.errstate(divide="ignore"):
             hazard = 0.0 - np.log(survival)
-        return hazard if flag("return_array", return_array) else curves(at, hazard, 0.0)
+        return hazard if return_array else curves(at, hazard, 0.0)
 
     def _survival(self, X: Any, times: ArrayLike | None) -> tuple[Array, Array]:
         """Rising times [T], and Pr(T > t), [n, T]."""

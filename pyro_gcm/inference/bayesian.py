@@ -21,7 +21,6 @@ from tqdm.auto import tqdm
 from pyro_gcm._utils.torch_state import Randomness, evaluating, one_thread
 from pyro_gcm._utils.validation import (
     ArrayLike,
-    flag,
     one_of,
     positive,
     positive_int,
@@ -178,7 +177,7 @@ class Bayesian(nn.Module):
         count, rate = positive_int("num_draws", num_draws), positive("learning_rate", learning_rate)
         seed = seed_of(seed)
         data = self.model.rows(x, r, y, required="xry")
-        bar = tqdm(range(steps), disable=not flag("progress", progress), desc="weights")
+        bar = tqdm(range(steps), disable=not progress, desc="weights")
 
         def batches() -> Iterator[Rows]:
             order = torch.Generator().manual_seed(seed)

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from pyro_gcm._utils.torch_state import check_trainable, one_thread
-from pyro_gcm._utils.validation import ArrayLike, flag, kind
+from pyro_gcm._utils.validation import ArrayLike, kind
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.scored import StoryLoss
@@ -127,7 +127,6 @@ def fit(
     pair = model.training_pair(objective)
     bound = pair.bound(elbo, num_particles, model.response.default_elbo)
     is_read = not isinstance(elbo, ELBO) or type(elbo) is ImportanceWeightedELBO
-    standardize = flag("standardize", standardize)
     share, beside = validation, None
     if not isinstance(validation, Real):
         share, beside = 0.0, _given_rows(model, validation)

@@ -19,7 +19,7 @@ from pyro.infer import MCMC
 from torch import Tensor
 
 from pyro_gcm._utils.torch_state import Randomness, exclusively, one_thread
-from pyro_gcm._utils.validation import flag, kind, positive_int, seed_of
+from pyro_gcm._utils.validation import kind, positive_int, seed_of
 from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.inference.reading import Program
 
@@ -67,7 +67,6 @@ def program_to_arviz(
     ('chain', 'draw', 'data')
     """
     count, labels, lead = positive_int("num_samples", num_samples), coords or {}, ("chain", "draw")
-    flag("log_likelihood", log_likelihood)
     with Randomness(seed_of(seed)).in_use(), unannounced(), torch.no_grad():
         nodes: Any = poutine.trace(program).get_trace(*args, **kwargs).nodes
         sites = {name: site for name, site in nodes.items() if _is_site(site)}

@@ -132,7 +132,7 @@ class StreamedData:
                 checked = columns_of(model, block["x"], block["r"], block["y"])
             except WrongCell as error:
                 place = source.place(first + error.row, error.argument or "y", error.column)
-                raise ValueError(f"{error.told} in {place}") from error
+                raise ValueError(f"{error.message} in {place}") from error
             except ValueError as error:
                 place = source.place(first, "", None)
                 raise ValueError(f"{error}; rows are counted from {place}") from error

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.bisection import rounded_up
 from pyro_gcm._utils.torch_state import Randomness
-from pyro_gcm._utils.validation import flag, one_of, positive_int, seed_of
+from pyro_gcm._utils.validation import one_of, positive_int, seed_of
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference.reading import of
@@ -145,7 +145,7 @@ def posterior_draws(
 
     num_samples = positive_int("num_samples", num_samples)
     num_proposals = positive_int("num_proposals", num_proposals, MIN_PARTICLES)
-    seed, progress = seed_of(seed), flag("progress", progress)
+    seed = seed_of(seed)
     one_of("method", method, METHODS)
     if method == "enumeration" and not target.is_finite:
         raise ValueError(

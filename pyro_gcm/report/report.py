@@ -13,7 +13,7 @@ import numpy as np
 
 from pyro_gcm._utils.files import check_writable, usable, write_file
 from pyro_gcm._utils.torch_state import one_thread
-from pyro_gcm._utils.validation import flag, kind, positive_int, seed_of, share, shown
+from pyro_gcm._utils.validation import kind, positive_int, seed_of, share, shown
 from pyro_gcm.data.tables import as_frame
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.kinds import kind_of, outcomes_of
@@ -127,7 +127,7 @@ def write_report(
     words = _words(estimator, target, labels, event)
     subject = Subject(estimator, frame, y, words, float(level), seed)
     steps = 5 + len(subject.directions)
-    options: Any = {"disable": not flag("progress", progress), "delay": 2, "unit": "part"}
+    options: Any = {"disable": not progress, "delay": 2, "unit": "part"}
     with tqdm(total=steps, desc="report", **options) as bar:
         found = {} if y is None else scores_of(estimator, frame, y)
         parts = [directions(subject), _rows_section(subject, source)]

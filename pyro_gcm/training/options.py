@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR
 
 from pyro_gcm._utils.files import usable
-from pyro_gcm._utils.validation import flag, one_of, positive, positive_int, seed_of, shown
+from pyro_gcm._utils.validation import one_of, positive, positive_int, seed_of, shown
 
 Schedule = Callable[[Optimizer, int], Any] | str | None
 #: Options that do not change the numbers of a training.
@@ -121,7 +121,6 @@ class TrainingOptions(TrainingDefaults):
         if self.clip_norm is not None:
             positive("clip_norm", self.clip_norm)
         self.seed = seed_of(self.seed)
-        self.progress = flag("progress", self.progress)
         if self.checkpoint is not None and usable(self.checkpoint).is_dir():
             raise ValueError(f"checkpoint must be a file, and {self.checkpoint} is a folder")
         if self.patience is not None:

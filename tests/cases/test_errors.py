@@ -64,7 +64,7 @@ def test_one_of_many_files_is_named(second: pd.DataFrame, wanted: str, tmp_path:
 def test_a_cell_of_a_table_is_named_by_its_column() -> None:
     frame = with_cell(13, "age", np.inf)
     x, r, y = frame[["size", "age"]], frame[["price"]], frame["bought"]
-    with pytest.raises(ValueError, match=r"the first in row 13, column 'age'$"):
+    with pytest.raises(ValueError, match=r"got inf in row 13, column 'age'$"):
         fit(GCM(2, 1), x, r, y, epochs=1, progress=False)
     arrays = [(x.to_numpy(), r.to_numpy(), y.to_numpy())]
     with pytest.raises(ValueError, match="got inf in row 13, column 1 of data"):

@@ -125,11 +125,11 @@ def test_missing_values_are_refused_by_every_objective() -> None:
     broken[3, 0] = torch.nan
     untrained, joint = GCM(3, 2, prior="standard"), trained()
     for call, message in (
-        (lambda: fit(untrained, x, broken, y), r"r must be finite, got 1 NaN.* row 3"),
+        (lambda: fit(untrained, x, broken, y), r"r must be finite, got nan in row 3"),
         (lambda: untrained.predict(x, broken), "r must be finite"),
         (
             lambda: fit(untrained, x, broken, y, objective="joint"),
-            r"r must be finite, got 1 NaN.* row 3",
+            r"r must be finite, got nan in row 3",
         ),
         (lambda: joint.predict(x, broken), "r must be finite"),
         (lambda: joint.posterior(x, broken, y), "r must be finite"),

@@ -14,25 +14,21 @@ Python that calls it.
 
 from __future__ import annotations
 
-import os
 import threading
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Protocol
+from contextlib import AbstractContextManager, contextmanager
 
 import torch
 from torch import Tensor, nn
 
-
-class _Here(threading.local):
-    """The state of a thread of Python."""
-
-    entered = False  # whether it has been inside
-
-
-_here = _Here()
-#: torch's number before and inside, of all who have changed it, in the order in which they came.
-_changed: dict[object, tuple[int, int]] = {}
+_here = threading.local()  # has `entered` in threads of Python that have been inside
+#: torch's numbers of threads before and inside, of all who are inside, in the order of coming.
+_inside: list[tuple[int, int]] = []
+#: How many are inside `evaluating` with a part that was in training mode, by its id.
+_users: Counter[int] = Counter()
+_counting = threading.Lock()
+_state = threading.RLock()
 
 
 @contextmanager
@@ -62,69 +58,28 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """The same for another number of threads.
-
-    If an interrupt comes just where a `with` statement begins or ends, the number is put back when
-    the traceback is dropped, which closes this generator.
-    """
-    if _here.entered and torch.get_num_threads() == count:
-        yield
-        return
-    this = object()
-    try:
-        try:
-            _enter(this, count)
-            yield
-        finally:
-            _leave(this)
-    finally:  # an interrupt may have come before
-        _leave(this)
-
-
-def _enter(this: object, count: int) -> None:
-    inside = [*_changed.values()]
+    """The same for another number of threads."""
+    known = [*_inside]
     before = torch.get_num_threads()
-    inside += _changed.values()
-    if not _here.entered and before in [number for _, number in inside]:
-        before = inside[0][0]  # torch gives a new thread the number that any thread set last
-    _here.entered = True
-    if before != count:
-        _changed[this] = before, count
-        torch.set_num_threads(count)
-
-
-def _leave(this: object) -> None:
-    if this in _changed:
-        torch.set_num_threads(_changed[this][0])
-        del _changed[this]
-
-
-#: How many are inside `evaluating` with a part that was in training mode, by its id.
-_users: dict[int, int] = {}
-_counting = threading.Lock()
-
-
-class HasTensors(Protocol):
-    """A trainable object: a module, or an object with these methods of one."""
-
-    def modules(self) -> Iterator[nn.Module]:
-        """Iterate over the modules."""
-
-    def parameters(self) -> Iterator[nn.Parameter]:
-        """Iterate over the parameters."""
-
-    def buffers(self) -> Iterator[Tensor]:
-        """Iterate over the buffers."""
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return parameters and buffers by name."""
-
-    def load_state_dict(self, state: Any) -> Any:
-        """Copy parameters and buffers from a `state_dict`."""
+    if hasattr(_here, "entered"):
+        if before == count:
+            yield
+            return
+    else:  # torch gives a new thread the number that any thread set last
+        before = next((own for own, set_ in [*known, *_inside] if set_ == before), before)
+        _here.entered = True
+    numbers = before, count
+    _inside.append(numbers)
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+        _inside.remove(numbers)
 
 
 @contextmanager
-def evaluating(module: HasTensors) -> Iterator[None]:
+def evaluating(module: nn.Module) -> Iterator[None]:
     """On one thread; dropout and batch norm as after training, every part's own mode again after.
 
     The modes come back when the last thread that is inside leaves.
@@ -134,11 +89,8 @@ def evaluating(module: HasTensors) -> Iterator[None]:
         with _counting:
             used = [part for part in parts if part.training or id(part) in _users]
             for part in used:
-                _users[id(part)] = _users.get(id(part), 0) + 1
-                if type(part).train is nn.Module.train and "training" in vars(part):
-                    vars(part)["training"] = False  # several times as fast as `eval()`
-                else:  # a scripted module keeps its mode elsewhere
-                    part.eval()
+                _users[id(part)] += 1
+                _set_mode(part, False)
         try:
             yield
         finally:
@@ -147,13 +99,17 @@ def evaluating(module: HasTensors) -> Iterator[None]:
                     _users[id(part)] -= 1
                     if not _users[id(part)]:
                         del _users[id(part)]
-                        if "training" in vars(part):
-                            vars(part)["training"] = True
-                        else:
-                            part.training = True
+                        _set_mode(part, True)
 
 
-def check_trainable(model: HasTensors) -> None:
+def _set_mode(part: nn.Module, training: bool) -> None:
+    if "training" in vars(part):
+        vars(part)["training"] = training  # twenty times as fast as to set it
+    else:  # a scripted module keeps its mode elsewhere
+        part.training = training
+
+
+def check_trainable(model: nn.Module) -> None:
     """Refuse tensors that torch cannot train.
 
     :raises ValueError: if its tensors were made in the inference mode of torch.
@@ -165,42 +121,9 @@ def check_trainable(model: HasTensors) -> None:
         )
 
 
-class _Turns(threading.local):
-    """Whether this thread is inside `exclusively`."""
-
-    inside = False
-
-
-_turns = _Turns()
-
-
-def _new_locks() -> None:
-    global _state, _next
-    _state = threading.RLock()
-    _next = threading.Lock()  # held by the thread that waits longest
-
-
-_state: threading.RLock
-_next: threading.Lock
-_new_locks()
-if hasattr(os, "register_at_fork"):  # another thread of the parent may have held them
-    os.register_at_fork(after_in_child=_new_locks)
-
-
-@contextmanager
-def exclusively() -> Iterator[None]:
-    """Inside, no other thread is inside. Threads that wait get their turn between two uses."""
-    if _turns.inside:
-        yield
-        return
-    with _next:
-        _state.acquire()
-    _turns.inside = True
-    try:
-        yield
-    finally:
-        _turns.inside = False
-        _state.release()
+def exclusively() -> AbstractContextManager[object]:
+    """Inside, no other thread is inside."""
+    return _state
 
 
 class Randomness:

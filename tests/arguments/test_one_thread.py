@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import itertools
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import public_calls
@@ -22,7 +18,6 @@ from pyro.infer import Trace_ELBO
 from torch.overrides import TorchFunctionMode
 
 from pyro_gcm import baselines, fit, fit_members, one_thread, save
-from pyro_gcm._utils import torch_state
 from pyro_gcm._utils.torch_state import torch_threads
 from pyro_gcm.cli import main
 from pyro_gcm.diagnostics import simulation_based_calibration
@@ -136,37 +131,6 @@ def test_an_interrupted_training_gives_the_threads_back() -> None:
     with pytest.raises(KeyboardInterrupt):
         fit(TRAINED, X, R, Y, **ONE, callback=callback)
     assert torch.get_num_threads() == 3
-
-
-def test_an_interrupt_at_any_instruction_gives_the_threads_back() -> None:
-    left = 0
-
-    def interrupt(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal left
-        if frame.f_code.co_filename not in (torch_state.__file__, contextlib.__file__):
-            return None
-        frame.f_trace_opcodes = True
-        if event == "opcode":
-            left -= 1
-            if left < 0:
-                raise KeyboardInterrupt
-        return interrupt
-
-    tracing = sys.gettrace()
-    for start in itertools.count():
-        left = start
-        try:
-            sys.settrace(interrupt)
-            with one_thread():
-                pass
-        except KeyboardInterrupt:
-            pass
-        finally:
-            sys.settrace(tracing)
-        assert torch.get_num_threads() == 3, start
-        if left >= 0:
-            break
-    assert start > 50
 
 
 def test_each_thread_of_python_gets_its_own_number_back() -> None:

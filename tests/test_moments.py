@@ -52,8 +52,6 @@ def test_moments_of_any_split_are_exact(sizes: list[int]) -> None:
         # The error of a mean is that of a sum of numbers of the size of the spread and the mean.
         assert float(found.mean[j]) == pytest.approx(mean, rel=1e-12, abs=1e-14 * std), name
         assert float(found.std[j]) == pytest.approx(std, rel=1e-12, abs=0.0), name
-        assert float(found.least[j]) == values.min(), name
-        assert float(found.largest[j]) == values.max(), name
         assert found.count == len(values), name
 
 

@@ -20,50 +20,39 @@ _FAR = 2.0**10
 _LARGE = 2.0**60
 #: Bound on standardised values, so that sums and products of them are finite.
 _LARGEST = 2.0**60
-#: Types by the number that stands for them in a state.
-_TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Mean, spread and range of the values of each column; float64 [d].
+    """Mean and spread of the values of each column; float64 [d].
 
     :param count: number of rows.
     :param origin: a value of the column, so that a column far from 0 keeps its precision.
     :param shift: the mean less the origin.
     :param std: standard deviation, as that of a population.
-    :param least: the smallest value.
-    :param largest: the largest value.
     """
 
     count: int
     origin: Tensor
     shift: Tensor
     std: Tensor
-    least: Tensor
-    largest: Tensor
 
     @staticmethod
     def of(values: Tensor) -> Moments:
         """The moments of rows [n, d] in float32 or float64."""
         if not values.numel():  # no rows, or no columns
-            return Moments(len(values), *[torch.zeros(values.shape[1], dtype=torch.float64)] * 5)
+            return Moments(len(values), *[torch.zeros(values.shape[1], dtype=torch.float64)] * 3)
         least, largest = (bound.double() for bound in values.aminmax(dim=0))
         # A power of two divides exactly, and the squares of what is left are finite.
         unit = torch.frexp(largest - least).exponent.double().exp2()
         apart = (values.double() - least) / unit
         shift, std = apart.mean(0), apart.std(0, correction=0)
-        return Moments(len(values), least, shift * unit, std * unit, least, largest)
+        return Moments(len(values), least, shift * unit, std * unit)
 
     @property
     def mean(self) -> Tensor:
         """The mean."""
         return self.origin + self.shift
-
-    @property
-    def size(self) -> Tensor:
-        """The largest absolute value."""
-        return torch.maximum(self.least.abs(), self.largest.abs())
 
     def merged(self, other: Moments) -> Moments:
         """The moments of the values of both, by the update of Chan, Golub and LeVeque."""
@@ -78,8 +67,6 @@ class Moments:
             self.origin,
             part * self.shift + rest * shift,
             torch.hypot(within, math.sqrt(part * rest) * (shift - self.shift)),
-            torch.minimum(self.least, other.least),
-            torch.maximum(self.largest, other.largest),
         )
 
 
@@ -101,19 +88,23 @@ class Standardizer(nn.Module):
     leave loc and scale in float64; a device without float64 cannot take them.
 
     :param dim: number of columns.
-
-    Attributes: `dtype`, that of the model and of standardised values.
     """
 
     loc: Tensor
     scale: Tensor
+    like: Tensor
 
     def __init__(self, dim: int) -> None:
         super().__init__()
         dim = positive_int("dim", dim, minimum=0)
         self.register_buffer("loc", torch.zeros(dim))
         self.register_buffer("scale", torch.ones(dim))
-        self.dtype = self.loc.dtype
+        self.register_buffer("like", torch.empty(0))  # always in the dtype of the model
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """That of the model and of standardised values."""
+        return self.like.dtype
 
     def learn(self, values: Tensor, moments: Moments | None = None) -> None:
         """Set loc and scale to the mean and standard deviation of rows [n, dim].
@@ -126,7 +117,7 @@ class Standardizer(nn.Module):
             moments = functools.reduce(Moments.merged, map(Moments.of, row_blocks(values)))
         loc, scale = moments.mean, moments.std
         # A column of which rounding makes the values differ is constant.
-        scale = torch.where(scale <= 1e-12 * moments.size, 1.0, scale)
+        scale = torch.where(scale <= 1e-12 * loc.abs(), 1.0, scale)
         exact = values.dtype == torch.float64 or _is_extreme(scale)
         kind = torch.float64 if exact and _is_wide(loc, scale) else self.dtype
         self.loc, self.scale = (v.to(self.loc.device, kind) for v in (loc, scale))
@@ -144,37 +135,25 @@ class Standardizer(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any) -> Standardizer:
         exact = self.loc, self.scale
-        self.dtype = fn(self.loc.new_zeros((), dtype=self.dtype)).dtype
         super()._apply(fn, *args)
         if exact[0].dtype == torch.float64 != self.dtype and not self.loc.is_meta:
             self.loc, self.scale = (value.to(self.loc.device) for value in exact)
-            self._settle()
+        self._settle()
         return self
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        if (loc := state_dict.get(prefix + "loc")) is not None:
+            kind = torch.promote_types(loc.dtype, self.dtype)
+            self.loc, self.scale = self.loc.to(kind), self.scale.to(kind)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        self._settle()
 
     def _settle(self) -> None:
         """Units in the dtype of the model, if that one can hold them."""
-        if not _is_wide(self.loc, self.scale):
+        if self.loc.dtype != self.dtype and not (
+            self.loc.is_meta or _is_wide(self.loc, self.scale)
+        ):
             self.loc, self.scale = self.loc.to(self.dtype), self.scale.to(self.dtype)
-
-    def get_extra_state(self) -> Tensor:
-        """Number of the dtype in `_TYPES`."""
-        return torch.tensor(_TYPES.index(self.dtype), device=self.loc.device)
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Ignore the state: `_load_from_state_dict` has to know the dtype first."""
-
-    def _load_from_state_dict(
-        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *args: Any
-    ) -> None:
-        loc, number = (state_dict.get(prefix + key) for key in ("loc", "_extra_state"))
-        if loc is not None and number is not None:
-            if local_metadata.get("assign_to_params_buffers", False):
-                self.dtype = _TYPES[int(number)]
-            kind = torch.promote_types(loc.dtype, self.dtype)
-            self.loc, self.scale = self.loc.to(kind), self.scale.to(kind)
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
-        if self.loc.dtype == torch.float64 != self.dtype and not self.loc.is_meta:
-            self._settle()
 
 
 def _is_wide(loc: Tensor, scale: Tensor) -> bool:

@@ -115,21 +115,6 @@ def column_names(value: Any) -> list[str] | None:
     return list(names) if all(isinstance(name, str) for name in names) else None
 
 
-def names_of(
-    argument: str, names: Sequence[str] | None, columns: Any, count: int, letter: str
-) -> list[str]:
-    """Names of columns: those that are given, those of a DataFrame, or a letter and a number.
-
-    :raises ValueError: for another number of names.
-    """
-    named = getattr(columns, "columns", None) if names is None else names
-    if named is None:
-        return [f"{letter}[{i}]" for i in range(count)]
-    if len(named) != count:
-        raise ValueError(f"{argument} must have {count} names, got {len(named)}")
-    return [str(name) for name in named]
-
-
 def matrix(
     name: str,
     value: ArrayLike,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 import torch
@@ -10,7 +11,7 @@ from scipy.stats import norm
 from torch import Tensor
 
 from pyro_gcm._utils.torch_state import one_thread
-from pyro_gcm._utils.validation import ArrayLike, matrix, names_of, number, same_rows, share
+from pyro_gcm._utils.validation import ArrayLike, matrix, number, same_rows, share
 from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.prediction.draws import blocks
 
@@ -99,3 +100,18 @@ def _slopes(model: Predictions, x: Tensor, r: Tensor, step: float) -> Tensor:
             difference = model.predict(x + move, r).double() - model.predict(x - move, r).double()
             found[:, j] = difference.cpu() / (2.0 * half)
     return found
+
+
+def names_of(
+    argument: str, names: Sequence[str] | None, columns: Any, count: int, letter: str
+) -> list[str]:
+    """Names of columns: those that are given, those of a DataFrame, or a letter and a number.
+
+    :raises ValueError: for another number of names.
+    """
+    named = getattr(columns, "columns", None) if names is None else names
+    if named is None:
+        return [f"{letter}[{i}]" for i in range(count)]
+    if len(named) != count:
+        raise ValueError(f"{argument} must have {count} names, got {len(named)}")
+    return [str(name) for name in named]

@@ -28,8 +28,6 @@ def test_statistics_are_those_of_the_training_rows() -> None:
         torch.testing.assert_close(moments.mean, values.mean(0), rtol=1e-12, atol=0.0)
         std = values.std(0, correction=0)
         torch.testing.assert_close(moments.std, std, rtol=1e-12, atol=0.0)
-        assert torch.equal(moments.least, values.amin(0))
-        assert torch.equal(moments.largest, values.amax(0))
         assert moments.count == len(values)
 
 

@@ -114,8 +114,13 @@ class ImportanceWeightedELBO(ELBO):
             one = _OneSubsample()
             model, guide = one(model), one(guide)
         for model_trace, guide_trace in self._get_traces(model, guide, args, kwargs):
-            if reparametrized:
-                _check_reparametrized(guide_trace)
+            for site in _sites(guide_trace) if reparametrized else ():
+                if not (site["is_observed"] or getattr(site["fn"], "has_rsample", False)):
+                    raise ValueError(
+                        f"site '{site['name']}' of the guide has no reparametrised sampler "
+                        f"({type(site['fn']).__name__}); the bound cannot be differentiated "
+                        "through it"
+                    )
             frames = _common_frames(model_trace)
             # The particles are the outermost dimension.
             sizes = {-int(self.max_plate_nesting): self.num_particles} if together else {}
@@ -199,35 +204,21 @@ def _common_scale(model_trace: Trace, guide_trace: Trace, frames: dict[int, Any]
     return math.prod((f.full_size or f.size) / f.size for f in frames.values())
 
 
-def _check_reparametrized(guide_trace: Trace) -> None:
-    for site in _sites(guide_trace):
-        if not site["is_observed"] and not getattr(site["fn"], "has_rsample", False):
-            raise ValueError(
-                f"site '{site['name']}' of the guide has no reparametrised sampler "
-                f"({type(site['fn']).__name__}); the bound cannot be differentiated through it"
-            )
-
-
 def _common_frames(model_trace: Trace) -> dict[int, Any]:
     """Vectorised plates that all sites of the model share, by dimension, without the particles'."""
-    common: dict[int, Any] | None = None
-    every: dict[Any, Any] = {}
-    for site in _sites(model_trace):
-        plates = {}
-        for frame in site["cond_indep_stack"]:
-            if frame.vectorized and frame.name != "num_particles_vectorized":
-                plates[frame.dim] = every[frame.dim, frame.name] = frame
-        shared = plates if common is None else common.keys() & plates.keys()
-        common = {dim: plates[dim] for dim in shared}
-    common = common or {}
-    for (dim, name), frame in every.items():
-        if dim not in common and frame.full_size not in (None, frame.size):
+    stacks = [
+        {f.dim: f for f in stack if f.vectorized and f.name != "num_particles_vectorized"}
+        for stack in (site["cond_indep_stack"] for site in _sites(model_trace))
+    ]
+    common = set.intersection(*map(set, stacks)) if stacks else set()
+    for frame in (frame for stack in stacks for frame in stack.values()):
+        if frame.dim not in common and frame.full_size not in (None, frame.size):
             raise ValueError(
-                f"plate '{name}' is subsampled but not all sites of the model are inside it; a "
-                "per-datum bound cannot scale it. Move every site into the plate, or do not "
+                f"plate '{frame.name}' is subsampled but not all sites of the model are inside it; "
+                "a per-datum bound cannot scale it. Move every site into the plate, or do not "
                 "subsample."
             )
-    return common
+    return {dim: stacks[-1][dim] for dim in common}
 
 
 # The doubly reparametrised gradient

@@ -106,10 +106,6 @@ class EventCurve:
             return self.event.given_revenue(revenue)
         return self.event.with_revenue(revenue)
 
-    def chance(self, axis: Axis, position: Tensor) -> Tensor:
-        """Pr(event at positions), [...], float64, with gradients; `probability` keeps the order."""
-        return self.at(axis(position)[0]).probabilities64()[1]
-
     @torch.no_grad()
     def probability(self, axis: Axis, position: Tensor) -> Tensor:
         """Pr(event at positions), [...], float64, without gradients.

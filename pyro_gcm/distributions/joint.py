@@ -154,6 +154,11 @@ def event_between(event: OrderEvent, start: int, stop: int) -> OrderEvent:
     return part.expand(broadcast_shapes(part.batch_shape, event.batch_shape))
 
 
+def split_columns(value: Tensor, widths: Sequence[int]) -> list[Tensor]:
+    """The columns [..., D] of each of several outcomes, [...] where it has one."""
+    return [own[..., 0] if own.shape[-1] == 1 else own for own in value.split(list(widths), -1)]
+
+
 class SeveralOutcomes(EventOutcome):
     """Outcomes side by side, independent given the latent variable.
 
@@ -189,19 +194,14 @@ class SeveralOutcomes(EventOutcome):
         own = super()._depend_on(event, cost)
         return broadcast_shapes(own, *(part.batch_shape for part in self.parts))
 
-    def split(self, value: Tensor) -> list[Tensor]:
-        """The columns [..., D] of each outcome: [...], or [..., width] where it has several."""
-        columns = value.split(self.widths, -1)
-        return [c[..., 0] if c.shape[-1] == 1 else c for c in columns]
-
     def log_prob(self, value: Tensor) -> Tensor:
         """The sum of the log-probabilities or -densities of the outcomes, [...]."""
-        pairs = zip(self.parts, self.split(value), strict=True)
+        pairs = zip(self.parts, split_columns(value, self.widths), strict=True)
         return self._wide(sum(part.log_prob(y) for part, y in pairs))
 
     def cost_posterior(self, y: Tensor) -> SideBySide:
         """p(c | y): the costs of each outcome given that outcome."""
-        pairs = zip(self.parts, self.split(y), strict=True)
+        pairs = zip(self.parts, split_columns(y, self.widths), strict=True)
         return SideBySide([part.cost_posterior(column) for part, column in pairs])
 
     def _draw(self, sample_shape: torch.Size) -> Tensor:

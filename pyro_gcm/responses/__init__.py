@@ -1,14 +1,10 @@
-"""Responses: what a model does with the order event. A file each; a new one is found by itself."""
-
-import importlib
-import pkgutil
+"""Responses: what a model does with the order event."""
 
 from pyro_gcm.responses.axis import AxisResponse, WholeDistribution
-from pyro_gcm.responses.ordinal import Ordinal
 from pyro_gcm.responses.real import Binary, Continuous, Guessed, Quantile
 from pyro_gcm.responses.response import RESPONSES, Response
 from pyro_gcm.responses.several import Several
-from pyro_gcm.responses.survival import Survival
+from pyro_gcm.responses.survival import Ordinal, Survival
 
 __all__ = [
     "RESPONSES",
@@ -23,6 +19,3 @@ __all__ = [
     "Survival",
     "WholeDistribution",
 ]
-
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")

@@ -17,15 +17,18 @@ from torch.distributions.transforms import Transform, identity_transform
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.torch_state import evaluating
-from pyro_gcm._utils.validation import kind, positive_int
-from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.curve_outcome import AlongAxis, AxisUnits
-from pyro_gcm.distributions.event_curve import Axis, EventCurve
+from pyro_gcm._utils.validation import (
+    kind,
+    positive_int,
+)
+from pyro_gcm.distributions import AlongAxis, OrderEvent
+from pyro_gcm.distributions.curve_outcome import AxisUnits
+from pyro_gcm.distributions.event_curve import Axis
 from pyro_gcm.nets.members import gather_parameters
 from pyro_gcm.nets.piecewise_linear import AxisMap, AxisOfDraws
 from pyro_gcm.nets.revenue_maps import Probit
 from pyro_gcm.prediction.predictive import DistributionPredictive
-from pyro_gcm.responses.real import RealOutcome, normal_loss
+from pyro_gcm.responses.real import RealOutcome
 from pyro_gcm.responses.response import Response
 
 #: Numbers of costs that are evaluated at once.
@@ -46,6 +49,7 @@ class AxisResponse(Response):
     #: What y is standardised after, and whether its position rises with it (1.0) or falls (-1.0).
     transform: Transform = identity_transform
     sign = 1.0
+    needs_gcm = "its axis is a revenue"
 
     def __init__(self, knots: int, axis: nn.Module | None) -> None:
         super().__init__()
@@ -57,10 +61,6 @@ class AxisResponse(Response):
 
     def check_r_dim(self, r_dim: int) -> None:
         """Any number: the axis is a revenue of its own."""
-
-    def check_generated(self) -> None:
-        """Refuse an axis that would be generated."""
-        self.needs_gcm("its axis is a revenue")
 
     def check_parts(self, revenue_map: Any, p0: Any) -> None:
         """Refuse a map of r with infinite values, at which the axis could not move the event."""
@@ -121,32 +121,23 @@ class AxisResponse(Response):
     def _own_axis(self, position: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
         """A map of the user's and its derivative."""
         like = next(self.axis.parameters(), torch.zeros((), dtype=torch.float64))
-        shift, slope = _with_slope(self.axis, position.to(like.dtype))
+        trains = torch.is_grad_enabled()
+        with torch.enable_grad():
+            # Twice backward: the derivative of sum_k v_k dm_k/ds by v.
+            at = position.detach().to(like.dtype).unsqueeze(-1).requires_grad_()
+            shift = self.axis(at)
+            v = torch.zeros_like(shift, requires_grad=True)
+            (by_position,) = torch.autograd.grad(shift, at, v, create_graph=True)
+            ones = torch.ones_like(by_position)
+            (slope,) = torch.autograd.grad(by_position, v, ones, create_graph=trains)
+        if not trains:
+            shift, slope = shift.detach(), slope.detach()
         if self.members:
-            shift, slope = (_of_member(part, z, self.event_dim) for part in (shift, slope))
+            # Of member z from those of all, [..., K, (G,) C] -> [..., (G,) C].
+            chosen = z.reshape(*z.shape, *(1,) * self.event_dim).to(like.dtype)
+            dim = -self.event_dim - 1
+            shift, slope = (shift * chosen).sum(dim), (slope * chosen).sum(dim)
         return shift.double(), slope.double()
-
-
-def _with_slope(axis: nn.Module, position: Tensor) -> tuple[Tensor, Tensor]:
-    """A map at positions [...] and its derivative, each [..., *event], with gradients if enabled.
-
-    Twice backward: the derivative of sum_k v_k dm_k/ds by v.
-    """
-    trains = torch.is_grad_enabled()
-    with torch.enable_grad():
-        at = position.detach().unsqueeze(-1).requires_grad_()
-        shift = axis(at)
-        v = torch.zeros_like(shift, requires_grad=True)
-        (by_position,) = torch.autograd.grad(shift, at, v, create_graph=True)
-        ones = torch.ones_like(by_position)
-        (slope,) = torch.autograd.grad(by_position, v, ones, create_graph=trains)
-    return (shift, slope) if trains else (shift.detach(), slope.detach())
-
-
-def _of_member(values: Tensor, z: Tensor, event_dim: int) -> Tensor:
-    """Values of member z from those of all, [..., K, (G,) C] -> [..., (G,) C]."""
-    chosen = z.reshape(*z.shape, *(1,) * event_dim).to(values.dtype)
-    return (values * chosen).sum(-event_dim - 1)
 
 
 @torch.no_grad()
@@ -168,11 +159,17 @@ def _check_axis(part: nn.Module, shape: tuple[int, ...]) -> None:
             f"axis must give values of shape {tuple(shape)} for a position, got "
             f"{tuple(values.shape[1:])}: {why}"
         )
+    if not is_onto_the_line(values):
+        raise ValueError(
+            f"axis must increase everywhere and be unbounded on both sides, which it is not: {why}"
+        )
+
+
+def is_onto_the_line(values: Tensor) -> bool:
+    """Whether values along the first dimension rise, and go on rising at both ends."""
     gains = values.diff(dim=0)
-    if not (gains > 0.0).all():
-        raise ValueError(f"axis must increase everywhere, but it does not: {why}")
-    if not (values.isfinite().all() and (gains[[0, -1]] > _LEAST_GAIN).all()):
-        raise ValueError(f"axis must be unbounded on both sides, but it flattens: {why}")
+    rises = values.isfinite().all() and (gains > 0.0).all()
+    return bool(rises and (gains[[0, -1]] > _LEAST_GAIN).all())
 
 
 @recorded("models.WholeDistribution")
@@ -243,10 +240,6 @@ class WholeDistribution(RealOutcome, AxisResponse, name="distribution"):
                 "would leave y at -inf with that probability"
             )
 
-    def constant_loss(self, y: Tensor, share: Tensor) -> float | None:
-        """That of a normal."""
-        return normal_loss(y, share)
-
     def learn_unit(self, y: Tensor) -> None:
         """Learn mean, standard deviation, range, and the knots of the map."""
         self.standardizer.learn(y.unsqueeze(-1))
@@ -265,26 +258,19 @@ class WholeDistribution(RealOutcome, AxisResponse, name="distribution"):
     def expected(self, p_y: AlongAxis) -> Tensor:
         """The mean of y within its range, with gradients."""
         at = self.thresholds.double().reshape(-1, *(1 for _ in p_y.batch_shape))
-        above = torch.tensordot(self.steps.double(), p_y.curve.chance(p_y.axis, at), 1)
-        return self._value(self.ends[1].double()) + self.standardizer.scale.double() * above
+        chance = p_y.curve.at(p_y.axis(at)[0]).probabilities64()[1]
+        return self._above_lowest(torch.tensordot(self.steps.double(), chance, 1))
 
     def predict(self, p_y: AlongAxis) -> Tensor:
         """The mean of y within its range: the lowest value and the sum of Pr(y > t) dt above it."""
-        weights = self.thresholds.double(), self.steps.double()
-        above = survival_sum(p_y.event, p_y.axis, *weights)
+        event, above = p_y.event, torch.zeros((), dtype=torch.float64)
+        many = max(1, _AT_ONCE // math.prod((*event.batch_shape, *event.cost_shape)))
+        for some, steps in zip(self.thresholds.split(many), self.steps.split(many), strict=True):
+            at = some.double().reshape(-1, *(1 for _ in event.batch_shape))
+            chances = p_y.curve.probability(p_y.axis, at)
+            for chance, step in zip(chances, steps.double(), strict=True):
+                above = above + step * chance
+        return self._above_lowest(above)
+
+    def _above_lowest(self, above: Tensor) -> Tensor:
         return self._value(self.ends[1].double()) + self.standardizer.scale.double() * above
-
-
-def survival_sum(event: OrderEvent, axis: Axis, positions: Tensor, weights: Tensor) -> Tensor:
-    """Weighted sum over positions [J] of Pr(event), [...], float64; it rises with the revenues.
-
-    :param weights: positive, [J].
-    """
-    curve, total = EventCurve(event), None
-    many = max(1, _AT_ONCE // math.prod((*event.batch_shape, *event.cost_shape)))
-    for some, own in zip(positions.split(many), weights.split(many), strict=True):
-        at = some.reshape(-1, *(1 for _ in event.batch_shape))
-        for part, weight in zip(curve.probability(axis, at), own, strict=True):
-            total = weight * part if total is None else total + weight * part
-    assert total is not None
-    return total

@@ -17,14 +17,16 @@ from torch import Tensor, nn
 
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
-from pyro_gcm._utils.validation import one_of, positive_int, share
+from pyro_gcm._utils.validation import (
+    one_of,
+    positive_int,
+    share,
+)
 from pyro_gcm.distributions import GuessedEvent, OrderEvent, ThresholdNormal, ThresholdQuantile
 from pyro_gcm.nets.conditional import ConstantLogits, Hidden, mlp, positive
 from pyro_gcm.prediction.predictive import DistributionPredictive, MeanPredictive
 from pyro_gcm.responses.response import Response
 from pyro_gcm.training.result import entropy
-
-__all__ = ["Binary", "Continuous", "Guessed", "Quantile"]
 
 #: Largest size of y in its unit; the inverse is its smallest spread.
 _LARGEST = 1e100
@@ -117,15 +119,14 @@ class RealOutcome(Response):
             wanted, got = f"at most {_LARGEST:g} in size", f"{size.nan_to_num().max().item():g}"
             raise ValueError(f"y must have numbers of {wanted}, got {got}: use another unit")
 
+    def constant_loss(self, y: Tensor, share: Tensor) -> float | None:
+        """That of a normal: its entropy."""
+        variance = float(share @ (y - share @ y).square())
+        return 0.5 * math.log(2.0 * math.pi * math.e * variance)
+
     def prediction_dtype(self, dtype: torch.dtype) -> torch.dtype:
         """Float64 where the dtype of the model cannot hold y, see `Standardizer`."""
         return torch.promote_types(dtype, self.standardizer.loc.dtype)
-
-
-def normal_loss(y: Tensor, share: Tensor) -> float:
-    """Entropy in nats of a normal with the variance of rows [n] with shares [n]."""
-    variance = float(share @ (y - share @ y).square())
-    return 0.5 * math.log(2.0 * math.pi * math.e * variance)
 
 
 class _RealResponse(RealOutcome):
@@ -208,10 +209,6 @@ class Continuous(_RealResponse, name="continuous"):
         options: Any = {"equal_weights": self.equal_weights, "validate_args": False}
         return ThresholdNormal(event, *self._curve(x), **options)
 
-    def constant_loss(self, y: Tensor, share: Tensor) -> float | None:
-        """That of a normal."""
-        return normal_loss(y, share)
-
     def averaged_loss(self, p_y: ThresholdNormal, log_p: Tensor, y: Tensor) -> Tensor:
         """The squared error of the mean of the means, in squared standard deviations of y, [B]."""
         mean = (log_p.exp() * p_y.mean).sum(0)
@@ -228,10 +225,8 @@ class Quantile(_RealResponse, name="quantile"):
 
     default_elbo = "elbo"
     predicts = "quantile"
-
-    def check_generated(self) -> None:
-        """Refuse revenues that are not chosen."""
-        self.needs_gcm("its revenues are levels that are chosen")
+    needs_gcm = "its revenues are levels that are chosen"
+    constant_loss = Response.constant_loss
 
     def check_rises_in(self, revenue: int) -> None:
         """Refuse levels, which are chosen."""

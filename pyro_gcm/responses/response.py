@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -12,12 +12,8 @@ from pyro_gcm._utils.validation import ArrayLike, positive_int, vector
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.prediction.predictive import Predictive
 
-__all__ = ["Response"]
-
 #: A number of revenues and the shape of what is returned for a row, to an increasing map.
 MakeMap = Callable[[int, tuple[int, ...]], nn.Module]
-
-
 Model = TypeVar("Model", bound=nn.Module)
 
 #: Responses that `response=` names; a subclass `class Mine(Response, name="mine")` enters itself.
@@ -46,6 +42,10 @@ class Response(nn.Module):
     log_likelihood_bound: float | None = None
     #: Columns of y.
     outcome_width = 1
+    #: Why revenues may not be generated; empty where they may.
+    needs_gcm = ""
+    #: Of one of several responses: its signs of the revenues, for predictions alone.
+    directions: Sequence[int] | None = None
 
     def __init_subclass__(cls, *, name: str | None = None, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -59,16 +59,18 @@ class Response(nn.Module):
 
     def check_generated(self) -> None:
         """Raise ValueError where revenues may not be generated, as those of an `IGCM` are."""
-
-    def needs_gcm(self, why: str) -> NoReturn:
-        """Refuse revenues that are generated."""
-        raise ValueError(
-            f"response={self.named!r} needs GCM: {why}, and those of an IGCM are generated, "
-            "r = W k + dr"
-        )
+        if self.needs_gcm:
+            raise ValueError(
+                f"response={self.named!r} needs GCM: {self.needs_gcm}, and those of an IGCM are "
+                "generated, r = W k + dr"
+            )
 
     def check_whole(self) -> None:
         """Raise ValueError for one of several responses, which is for predictions alone."""
+        if self.directions is not None:
+            raise ValueError(
+                "model must be that of all responses: `response_model` is for predictions"
+            )
 
     def costs_of(self, costs: int) -> int:
         """The number of costs of an alternative, for so many of a single response."""
@@ -187,6 +189,11 @@ class Response(nn.Module):
 
     def check_rises_in(self, revenue: int) -> None:
         """Raise ValueError for the index of a revenue in which predictions do not rise."""
+        if self.directions is not None and self.directions[revenue] != 1:
+            raise ValueError(
+                f"revenue {revenue} must be one in which the prediction rises, got a direction of "
+                f"{self.directions[revenue]}"
+            )
 
     def check_revenue(self, r: Tensor) -> None:
         """Raise ValueError for revenues [n, m] that this response cannot have."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -13,12 +13,10 @@ from torch import Tensor, nn
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import ArrayLike, one_of, same_rows, shown
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.joint import SeveralOutcomes, costs_between
+from pyro_gcm.distributions.joint import SeveralOutcomes, costs_between, split_columns
 from pyro_gcm.nets.parts import check_input
 from pyro_gcm.responses.response import MakeMap, Model, Response
 from pyro_gcm.responses.survival import Survival
-
-__all__ = ["Several"]
 
 
 @recorded("models.Several")
@@ -44,36 +42,33 @@ class Several(Response):
     """
 
     predicts = "prediction of several responses"
+    needs_gcm = "its responses have directions of their own"
 
     def __init__(
         self, parts: Mapping[str, Response], directions: Mapping[str, Sequence[int]] | None = None
     ) -> None:
         super().__init__()
-        good = isinstance(parts, Mapping) and len(parts) > 1
-        if not good or not all(isinstance(part, Response) for part in parts.values()):
-            raise ValueError(
-                f"parts must have two or more responses (objects) by name, got {shown(parts)}"
-            )
-        directions = {} if directions is None else directions
-        if not isinstance(directions, Mapping):
-            raise TypeError(f"directions must be a mapping from names, got {shown(directions)}")
-        for name, own in directions.items():
-            if not isinstance(own, list | tuple) or any(sign not in (-1, 0, 1) for sign in own):
+        if len(parts) < 2:
+            raise ValueError(f"parts must have two or more responses by name, got {shown(parts)}")
+        for name, part in parts.items():
+            if not isinstance(part, Response) or isinstance(part, Several) or part.r_dist():
                 raise ValueError(
-                    f"directions[{name!r}] must be a list of +1, -1 and 0, got {shown(own)}"
+                    f"parts[{name!r}] must be a response (an object) whose revenues are data, and "
+                    f"not nested, got {shown(part)}"
                 )
-        if unknown := set(directions) - set(parts):
-            raise ValueError(f"directions has {sorted(unknown)}, which are none of the parts")
-        if any(p.r_dist() is not None or isinstance(p, Several) for p in parts.values()):
-            raise ValueError("parts must be responses whose revenues are data, and not nested")
+        if directions is not None and not isinstance(directions, Mapping):
+            raise TypeError(f"directions must be a mapping from names, got {shown(directions)}")
+        directions = directions or {}
+        for name, own in directions.items():
+            if name not in parts or not {*own} <= {-1, 0, 1}:
+                raise ValueError(
+                    f"directions[{name!r}] must be a list of +1, -1 and 0 for one of "
+                    f"{list(parts)}, got {shown(own)}"
+                )
         self.names = list(parts)
         self.parts: Any = nn.ModuleList(parts.values())
         self.directions_of = {name: directions.get(name) for name in self.names}
         self.outcome_width = sum(part.outcome_width for part in parts.values())
-
-    def check_generated(self) -> None:
-        """Refuse revenues without directions."""
-        self.needs_gcm("its responses have directions of their own")
 
     def costs_of(self, costs: int) -> int:
         """The number of costs of all responses together."""
@@ -115,9 +110,8 @@ class Several(Response):
         self.attach()
         self.costs = cost_shape[-1] // len(self.names)
         for part in self.parts:
-            if isinstance(getattr(part, "net", None), nn.Module):
+            if hasattr(part, "net"):
                 check_input("parts", part.net, model.out_dim)
-        for part in self.parts:
             part.prepare(model, (*cost_shape[:-1], self.costs))
 
     def outcome(self, y: ArrayLike, device: torch.device | None = None) -> Tensor:
@@ -126,22 +120,23 @@ class Several(Response):
         :raises TypeError: for anything but a mapping of all names or such columns.
         """
         if isinstance(y, Tensor) and y.dim() == 2 and y.shape[1] == self.outcome_width:
-            y = {name: own for name, (_, own) in zip(self.names, self._pairs(y), strict=True)}
+            y = {name: own for name, _, own in self._each(y)}
         if not isinstance(y, Mapping) or set(y) != set(self.names):
             raise TypeError(
                 f"y must be a mapping with the outcomes {self.names}, got "
                 f"{sorted(y) if isinstance(y, Mapping) else shown(y)}"
             )
-        pairs = zip(self.names, self.parts, strict=True)
-        columns = {name: _columns(part.outcome(y[name])) for name, part in pairs}
+        columns = {}
+        for name, part in zip(self.names, self.parts, strict=True):
+            own = part.outcome(y[name]).double()
+            columns[name] = own if own.dim() == 2 else own.unsqueeze(-1)
         same_rows(**columns)
         return torch.cat(list(columns.values()), -1).to(device)
 
-    def _pairs(self, y: Tensor) -> list[tuple[Any, Tensor]]:
-        """Every response with its columns of y [..., D]."""
-        columns = y.split([part.outcome_width for part in self.parts], -1)
-        own = [some[..., 0] if some.shape[-1] == 1 else some for some in columns]
-        return list(zip(self.parts, own, strict=True))
+    def _each(self, y: Tensor) -> Iterator[tuple[str, Any, Tensor]]:
+        """Every response, by name, with its columns of y [..., D]."""
+        columns = split_columns(y, [part.outcome_width for part in self.parts])
+        return zip(self.names, self.parts, columns, strict=True)
 
     def check_revenue(self, r: Tensor) -> None:
         """Let each response check the revenues."""
@@ -150,46 +145,42 @@ class Several(Response):
 
     def check_outcome(self, y: Tensor) -> None:
         """Let each response check its own; late entry would select z for all of them."""
-        for part, own in self._pairs(y):
+        for _, part, own in self._each(y):
             part.check_outcome(own)
             if isinstance(part, Survival) and (own[..., 2] > 0.0).any():
                 raise ValueError("y must have no entries above 0 with several responses")
 
     def check_latent(self, model: Any, y: Tensor) -> None:
         """Let each response check the model's z."""
-        for part, own in self._pairs(y):
+        for _, part, own in self._each(y):
             part.check_latent(model, own)
 
     def learn_unit(self, y: Tensor) -> None:
         """Let each response learn its unit."""
-        for part, own in self._pairs(y):
+        for _, part, own in self._each(y):
             part.learn_unit(own)
 
     def standardized(self, y: Tensor) -> Tensor:
         """The mean of what a guide would read of each: one number a row."""
-        read = [part.standardized(own).double() for part, own in self._pairs(y)]
+        read = [part.standardized(own).double() for _, part, own in self._each(y)]
         return torch.stack(read).mean(0)
 
     def columns_of(self, y: Tensor) -> dict[str, Tensor]:
         """The columns of each, by its name and theirs."""
-        return {
-            f"{name}.{column}": values
-            for name, (part, own) in zip(self.names, self._pairs(y), strict=True)
-            for column, values in part.columns_of(own).items()
-        }
+        found = {}
+        for name, part, own in self._each(y):
+            found.update({f"{name}.{column}": v for column, v in part.columns_of(own).items()})
+        return found
 
     def drawn_columns(self, y: Tensor) -> dict[str, Tensor]:
         """Draws of each, by its name."""
-        pairs = zip(self.names, self._pairs(y), strict=True)
-        return {name: part.drawn(own) for name, (part, own) in pairs}
+        return {name: part.drawn(own) for name, part, own in self._each(y)}
 
     def derived(self, p_y: Any, cost: Tensor) -> dict[str, Tensor]:
         """Return the values that costs determine, by the names of response and site."""
-        found = {}
-        for name, part, p_own, own in zip(
-            self.names, self.parts, p_y.parts, cost.split(self.costs, -1), strict=True
-        ):
-            found.update({f"{name}.{k}": v for k, v in part.derived(p_own, own).items()})
+        found, costs = {}, cost.split(self.costs, -1)
+        for name, part, *own in zip(self.names, self.parts, p_y.parts, costs, strict=True):
+            found.update({f"{name}.{k}": v for k, v in part.derived(*own).items()})
         return found
 
     def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> SeveralOutcomes:
@@ -213,25 +204,12 @@ class Several(Response):
         place, view, whole = self.names.index(name), copy.copy(model), cast(Any, model)
         view._modules = dict(model._modules)
         view.response = own = copy.copy(self.parts[place])
+        own.directions = directions = self.rows[place]
         # Its costs and its map alone.
-        start, directions = place * self.costs, self.rows[place]
+        start = place * self.costs
         view.cost_net = _Between(whole.cost_net, start, start + self.costs)
         vars(view)["cost_shape"] = (*whole.cost_shape[:-1], self.costs)
         view.revenue_map = DirectedMaps([whole.revenue_map.maps[place]], [directions])
-
-        def check_rises_in(revenue: int) -> None:
-            if directions[revenue] != 1:
-                raise ValueError(
-                    f"revenue {revenue} must be one in which the prediction rises, got a direction "
-                    f"of {directions[revenue]}"
-                )
-
-        def check_whole() -> None:
-            raise ValueError(
-                "model must be that of all responses: `response_model` is for predictions"
-            )
-
-        vars(own).update(check_rises_in=check_rises_in, check_whole=check_whole)
         return view
 
 
@@ -247,10 +225,6 @@ class _Between(nn.Module):
         return costs_between(self.costs(context), self.start, self.stop)
 
 
-def _columns(y: Tensor) -> Tensor:
-    return (y if y.dim() == 2 else y.unsqueeze(-1)).double()
-
-
 class DirectedMaps(nn.Module):
     """The maps of several responses, one after the other in the last dimension.
 
@@ -260,7 +234,7 @@ class DirectedMaps(nn.Module):
 
     def __init__(self, maps: Sequence[nn.Module], directions: Sequence[Sequence[int]]) -> None:
         super().__init__()
-        self.maps = nn.ModuleList(maps)
+        self.maps: Any = nn.ModuleList(maps)
         self.directions = [list(own) for own in directions]
 
     def _read(self, r: Tensor) -> list[Tensor]:
@@ -275,9 +249,8 @@ class DirectedMaps(nn.Module):
     def learn(self, r: Tensor) -> None:
         """Show rows [n, m] to the maps that learn from them."""
         for part, own in zip(self.maps, self._read(r), strict=True):
-            learn = getattr(part, "learn", None)
-            if callable(learn):
-                learn(own)
+            if hasattr(part, "learn"):
+                part.learn(own)
 
     def forward(self, r: Tensor) -> Tensor:
         """[..., m] -> [..., (members,) (G,) K_1 + K_2 + ..]."""

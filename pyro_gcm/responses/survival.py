@@ -1,4 +1,4 @@
-"""Times of events as a response: the order event with a time among its revenues."""
+"""Responses that are times of events, or ordered levels: revenues of one order event."""
 
 from __future__ import annotations
 
@@ -10,19 +10,28 @@ from torch import Tensor, nn
 from torch.distributions.transforms import ExpTransform, Transform
 
 from pyro_gcm._utils.recipe import recorded
-from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive, shown
+from pyro_gcm._utils.validation import (
+    ArrayLike,
+    as_tensor,
+    positive,
+    positive_int,
+    shown,
+)
 from pyro_gcm.data.survival_times import SurvivalTimes, check_times
-from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.curve_outcome import LATEST, EventTime
-from pyro_gcm.distributions.event_curve import EventCurve
+from pyro_gcm.distributions import EventTime, OrderedLevel, OrderEvent
+from pyro_gcm.distributions.curve_outcome import LATEST
 from pyro_gcm.distributions.numerics import coarse
-from pyro_gcm.prediction.predictive import TimePredictive
-from pyro_gcm.responses.axis import AxisResponse
-
-__all__ = ["Survival"]
+from pyro_gcm.nets.members import gather_parameters
+from pyro_gcm.nets.revenue_maps import PositiveLinear
+from pyro_gcm.prediction.predictive import LevelPredictive, TimePredictive
+from pyro_gcm.responses.axis import AxisResponse, is_onto_the_line
+from pyro_gcm.responses.response import Response
+from pyro_gcm.training.result import entropy
 
 #: What stands for the time 0 of a right-censored row, whose logarithm has to be finite.
 _EARLIEST = 1e-300
+#: Smallest distance between the shifts of neighbouring levels, so that each has some probability.
+_LEAST = 1e-3
 
 
 @recorded("models.Survival")
@@ -182,12 +191,12 @@ class Survival(AxisResponse, name="survival"):
 
     def expected(self, p_y: EventTime) -> Tensor:
         """Pr(T <= horizon | z), with gradients."""
-        return p_y.curve.chance(p_y.axis, self._position(self.reference.reshape(1)))
+        shift, _ = p_y.axis(self._position(self.reference.reshape(1)))
+        return p_y.curve.at(shift).probabilities64()[1]
 
     def predict(self, p_y: EventTime) -> Tensor:
         """Pr(T <= horizon | z)."""
-        position = self._position(self.reference.reshape(1))
-        return EventCurve(p_y.event).probability(p_y.axis, position)
+        return p_y.curve.probability(p_y.axis, self._position(self.reference.reshape(1)))
 
 
 def _checked_map(time_map: Any) -> Transform:
@@ -204,11 +213,78 @@ def _checked_map(time_map: Any) -> Transform:
         )
     times = torch.tensor([1e-300, 1e-150, 1e-3, 1.0, 1e3, 1e150, 1e300], dtype=torch.float64)
     mapped = time_map(times)
-    gains = mapped.diff()
-    if not (mapped.isfinite().all() and (gains > 0.0).all() and (gains[[0, -1]] > 1.0).all()):
+    if not is_onto_the_line(mapped):
         raise ValueError(
             f"time_map must increase from -inf at time 0 to inf, got {time_map!r} with values "
             f"{mapped.tolist()} at the times {times.tolist()}: otherwise there would be no proper "
             "distribution of times"
         )
     return time_map
+
+
+@recorded("models.Ordinal")
+class Ordinal(Response, name="ordinal"):
+    """Levels y in {0, 1, .., L-1}: Pr(y >= l | z, x, r) is the order event at threshold l.
+
+    Every threshold lowers the revenues by an amount that is learned for each cost (and member), and
+    that grows from level to level. So each cumulative probability is monotone in r, and they
+    cannot cross (paper, Lemma 1). The prediction is the mean level.
+
+    :param levels: number L of levels, at least 2.
+    """
+
+    predicts = "mean level"
+    predictive = LevelPredictive
+    log_likelihood_bound = 0.0
+    needs_gcm = "its thresholds are revenues"
+
+    def __init__(self, x_dim: int = 0, hidden: Any = 16, *, levels: int = 3) -> None:
+        super().__init__()
+        self.levels = positive_int("levels", levels, minimum=2)
+        self.members = 0
+        self.gaps: Any = None
+
+    def prepare(self, model: Any, cost_shape: tuple[int, ...]) -> None:
+        """Build the distances between the thresholds of these costs."""
+        self.attach()
+        self.members = model.members
+        if self.levels > 2:
+            self.gaps = PositiveLinear(self.levels - 2, model.map_shape(cost_shape))
+            self.gaps.start_around(1.0, slice(None))
+
+    def check_outcome(self, y: Tensor) -> None:
+        """Whole numbers from 0 to L - 1."""
+        strange = (y != y.round()) | (y < 0) | (y > self.levels - 1)
+        if strange.any():
+            raise ValueError(
+                f"y must be a level from 0 to {self.levels - 1} for {self.levels} levels, got "
+                f"{sorted(set(y[strange].tolist()))[:5]}; responses.Ordinal(levels=...) has "
+                "more of them"
+            )
+
+    def constant_loss(self, y: Tensor, share: Tensor) -> float | None:
+        """That of the shares of the levels."""
+        return entropy(y, share)
+
+    def standardized(self, y: Tensor) -> Tensor:
+        """Levels as numbers from -1 to 1."""
+        return 2.0 * y / (self.levels - 1) - 1.0
+
+    def shifts(self, covariates: Tensor) -> Tensor:
+        """Return the shifts of the revenues by the thresholds 1 .. L-1, [L-1, ..., (G,) K]."""
+        if self.levels == 2:
+            return covariates.new_zeros(1, dtype=torch.float64)[:, None]
+        gaps = self.gaps.weight.double() + _LEAST  # [(members,) (G,) K, L-2]
+        if self.members:
+            gaps = gather_parameters(gaps, covariates[..., : self.members])
+        lowered = -gaps.cumsum(-1).movedim(-1, 0)
+        return torch.cat([torch.zeros_like(lowered[:1]), lowered])
+
+    def expected(self, p_y: OrderedLevel) -> Tensor:
+        """The mean level, with gradients."""
+        levels = [p_y.curve.at(shift).probabilities64()[1] for shift in p_y.shifts]
+        return torch.stack(levels).sum(0)
+
+    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> OrderedLevel:
+        """p(y | z, x, r)."""
+        return OrderedLevel(event, self.shifts(x))

@@ -69,10 +69,10 @@ class Flat(nn.Module):
     ("axis", "error"),
     [
         (nn.Identity(), r"axis must give values of shape \(2,\).*F\(-inf\)"),
-        (Flat(torch.sigmoid), "axis must increase everywhere|unbounded on both sides"),
+        (Flat(torch.sigmoid), "axis must increase everywhere"),
         (Flat(lambda s: s.clamp(-50.0, 50.0)), "axis must increase everywhere"),
         (Flat(lambda s: -s), "axis must increase everywhere"),
-        (Flat(lambda s: s / (1.0 + s.abs() / 4.0)), "axis must be unbounded on both sides"),
+        (Flat(lambda s: s / (1.0 + s.abs() / 4.0)), "axis must .* be unbounded on both sides"),
         (PiecewiseLinear(1, (2,), squash=True), "axis must"),
         (PiecewiseLinear(1, (2,), flat=True), "axis must increase everywhere"),
         (AxisMap((3,)), r"shape \(2,\) for a position, got \(3,\)"),

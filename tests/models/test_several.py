@@ -112,8 +112,8 @@ TWICE = Survival()
 #: A construction that has no meaning, and the message.
 MEANINGLESS: list[tuple[Callable[[], Any], str]] = [
     (lambda: Several({"one": Binary()}), "parts must have two or more responses"),
-    (lambda: Several({"one": "binary", "two": "binary"}), "parts must have two or more"),
-    (lambda: Several(BINARY, {"c": [1]}), "directions has"),
+    (lambda: Several({"one": "binary", "two": "binary"}), "must be a response .an object."),
+    (lambda: Several(BINARY, {"c": [1]}), r"directions\['c'\] must"),
     (lambda: Several(BINARY, [1, 1]), "directions"),
     (lambda: Several(BINARY, {"a": torch.tensor([1, 1])}), "directions"),
     (lambda: Several(BINARY, {"a": [0.5, 1]}), "directions"),

@@ -15,7 +15,7 @@ from pyro_gcm._utils.torch_state import one_thread
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive_int, seed_of
 from pyro_gcm.diagnostics.marginal_effects import names_of
 from pyro_gcm.inference.program_arviz import container, dataset
-from pyro_gcm.models.predictions import Predictions
+from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.prediction import PosteriorDraws
 
 #: Dimensions of a site after those of chain, draw and datum; the costs have one or two.
@@ -31,7 +31,7 @@ _DIMENSIONS = {
 
 @one_thread()
 def to_arviz(
-    model: Predictions,
+    model: Posteriors,
     x: ArrayLike,
     r: ArrayLike,
     y: ArrayLike,
@@ -125,7 +125,7 @@ def to_arviz(
     return container(groups)
 
 
-def _of_members(model: Predictions, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
+def _of_members(model: Posteriors, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
     """log p(y | z, x, r) of every member, [K, B]."""
     every = torch.eye(model.members)[:, None].expand(-1, len(x), -1)
     return model.log_likelihood(x, r, y, sites={"z": every})

@@ -12,13 +12,13 @@ from pyro_gcm._utils.torch_state import Randomness, evaluating, one_thread
 from pyro_gcm._utils.validation import ArrayLike, positive_int, seed_of
 from pyro_gcm.inference import given_inputs, uncollapse
 from pyro_gcm.inference.programs import unannounced
-from pyro_gcm.models.predictions import Predictions
+from pyro_gcm.models.posteriors import Posteriors
 
 
 @one_thread()
 @torch.no_grad()
 def guide_draws(
-    model: Predictions,
+    model: Posteriors,
     x: ArrayLike,
     r: ArrayLike,
     y: ArrayLike,

@@ -12,17 +12,17 @@ from torch import Tensor
 
 from pyro_gcm._utils.torch_state import one_thread
 from pyro_gcm._utils.validation import ArrayLike, matrix, number, same_rows, share
-from pyro_gcm.models.predictions import Predictions
+from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.prediction.draws import blocks
 
 
 @one_thread()
 def marginal_effects(
-    model: Predictions,
+    model: Posteriors,
     x: ArrayLike,
     r: ArrayLike,
     *,
-    replicates: Sequence[Predictions] = (),
+    replicates: Sequence[Posteriors] = (),
     level: float = 0.9,
     step: float | None = None,
     x_names: Sequence[str] | None = None,
@@ -84,7 +84,7 @@ def marginal_effects(
     return pd.DataFrame({"kind": kinds, **table}, index=names)
 
 
-def _slopes(model: Predictions, x: Tensor, r: Tensor, step: float) -> Tensor:
+def _slopes(model: Posteriors, x: Tensor, r: Tensor, step: float) -> Tensor:
     """Effects and elasticities of every row, [n, x_dim + r_dim], float64."""
     parts = []
     for count, (x_block, r_block) in blocks(x, r, draws=len(model.base_samples.samples)):

@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 from pyro_gcm._utils.torch_state import evaluating, one_thread
 from pyro_gcm._utils.validation import ArrayLike, matrix, one_of, positive_int, seed_of
 from pyro_gcm.models.base import OrderEventModel
-from pyro_gcm.models.predictions import Predictions
+from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.prediction.predicted import Predicted
 
 #: Relative distance within which two values are equal: predictions put revenues on a fine grid.
@@ -97,7 +97,7 @@ class SBCResult:
 
 @one_thread()
 def simulation_based_calibration(
-    model: Predictions,
+    model: Posteriors,
     x: ArrayLike | None = None,
     r: ArrayLike | None = None,
     *,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pyro
@@ -174,7 +173,7 @@ def guide(
 
     :returns: the value of the first site, or None.
     """
-    plan = self._once("guide", lambda: replace(self.plan("conditional"), left=("c",)))
+    plan = self.drawing(self.plan("conditional"))
     return guide_of(self, plan, x, r, y)
 
 

@@ -39,7 +39,7 @@ OUTCOME = "y"
 READER: ContextVar[Reader | None] = ContextVar("reader", default=None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
     """How the sites of a story are treated in one reading, such as that of a training objective.
 

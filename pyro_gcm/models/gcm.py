@@ -8,17 +8,16 @@ from functools import partial
 from typing import Any
 
 import pyro.distributions as dist
-import torch
 from torch import Tensor, nn
 
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import KnownMoments
 from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import broadcast_shapes, positive_int, seed_of
-from pyro_gcm.distributions.numerics import coarse
 from pyro_gcm.inference.reading import Plan, in_units
-from pyro_gcm.models import build, required
-from pyro_gcm.models.predictions import Predictions
+from pyro_gcm.models import build
+from pyro_gcm.models.story import once
+from pyro_gcm.models.surfaces import Monotone
 from pyro_gcm.nets import Conditional, StandardNormal
 from pyro_gcm.nets.conditional import joined, widths_of
 from pyro_gcm.responses import AxisResponse, Response
@@ -27,7 +26,7 @@ JOINT_PARTS = ("x_decoder.", "r_decoder.", "w_guide.")
 
 
 @recorded("models.GCM")
-class GCM(Predictions):
+class GCM(Monotone):
     """Strictly monotone p(y | x, r): y is the event that a latent cost stays below the revenue.
 
     Generative story, every name a Pyro site::
@@ -186,7 +185,9 @@ class GCM(Predictions):
         if not self.reads_x:
             sample("w", lambda: self.w_guide_dist(self.x_standardizer(x), self.r_standardizer(r)))
 
-    def make_prediction_plan(self) -> Plan:
+    @property
+    @once
+    def prediction_plan(self) -> Plan:
         """z from p(z|x), or from q(z|x) with prior N(0, I); weighed after objective "joint"."""
         plan = self.plan(self.objective)
         if "r" not in plan.given:  # it may not weigh the draws, or predictions could fall in it
@@ -253,9 +254,6 @@ class GCM(Predictions):
 
     # Predictions
 
-    surface_blocks, reaching = required.surface_blocks, required.reaching
-    required_revenue = required.required_revenue
-
     def response_model(self, name: str) -> Any:
         """This model with one of `responses.Several` responses, for its predictions.
 
@@ -265,24 +263,3 @@ class GCM(Predictions):
         :raises ValueError: for another name, and for a model with one response.
         """
         return self.response.model_of(self, name)
-
-    @property
-    def tells_the_figure(self) -> bool:
-        """Whether r enters y alone, through its map, so that predictions need not be read anew."""
-        return not self.overrides("story", "y_dist")
-
-    def mapped(self, r: Tensor, covariates: Tensor | None = None) -> Tensor:
-        """h(r), of given draws, or of all members without them."""
-        standard = self.r_standardizer(r)
-        if torch.is_grad_enabled():
-            return self.revenue_map(standard)
-        # In predictions. Functions of a map in float64 err by more than a step of its inputs.
-        return _no_nan(self.revenue_map(coarse(standard)), r)
-
-
-def _no_nan(mapped: Tensor, r: Tensor) -> Tensor:
-    """Return mapped revenues [n, ...]; ValueError where a map gives NaN for revenues [n, m]."""
-    if not torch.compiler.is_compiling() and mapped.isnan().any():
-        row = int(mapped.isnan().flatten(1).any(1).nonzero()[0])
-        raise ValueError(f"revenue_map gives NaN for the revenues r = {r[row].tolist()}")
-    return mapped

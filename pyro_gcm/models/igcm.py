@@ -30,8 +30,9 @@ from pyro_gcm.distributions import (
 from pyro_gcm.distributions.numerics import coarse
 from pyro_gcm.inference.reading import Plan, Reader, in_units
 from pyro_gcm.models import build
-from pyro_gcm.models.calls import Count, prediction
-from pyro_gcm.models.predictions import Predictions
+from pyro_gcm.models.predictions import Count, prediction
+from pyro_gcm.models.story import once
+from pyro_gcm.models.surfaces import Surfaces
 from pyro_gcm.nets import PositiveLinear, StandardNormal
 from pyro_gcm.nets.conditional import joined, widths_of
 from pyro_gcm.nets.parts import one_row
@@ -41,7 +42,7 @@ from pyro_gcm.responses import Response
 
 
 @recorded("models.IGCM")
-class IGCM(Predictions):
+class IGCM(Surfaces):
     """Implicitly monotone p(y | x, r): r and y both rise with a latent kernel k.
 
     Generative story, every name a Pyro site::
@@ -150,18 +151,21 @@ class IGCM(Predictions):
 
     # How its sites are treated
 
-    def make_plan(self, objective: str) -> Plan:
+    @once
+    def plan(self, objective: str) -> Plan:
         """With x and r as inputs, k is drawn from its exact p(k|x, r), or integrated out."""
-        plan = super().make_plan(objective)
+        plan = super().plan(objective)
         if self.overrides("story"):
             self._check_kernel_lines()
         if objective != "conditional":
             return plan
         return self._with_kernel(plan, self.k_given, leave=self.k_guide is None)
 
-    def make_prediction_plan(self) -> Plan:
+    @property
+    @once
+    def prediction_plan(self) -> Plan:
         """k from the exact p(k|x, r); after objective "paper" from q(k|x, r)."""
-        plan, joint = super().make_plan(self.objective), self.objective == "joint"
+        plan, joint = super().plan(self.objective), self.objective == "joint"
         if not (self.reads_x or self.z_guide is None):
             plan = replace(plan, proposals={"z": lambda of: self.z_guide_dist(of.x, None, None)})
         plan = replace(plan, given=("r",) if joint else ("x", "r"))

@@ -1,9 +1,8 @@
-"""Methods of models: p(c | x), draws of all sites, and posterior draws given the outcome."""
+"""p(c | x), draws of all sites, and posterior draws given the outcome."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pyro
@@ -22,9 +21,9 @@ from pyro_gcm._utils.validation import (
 )
 from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.inference.programs import unannounced
-from pyro_gcm.models.calls import Count, prediction
+from pyro_gcm.models.predictions import Count, Predictions, prediction
 from pyro_gcm.nets.products import block_rows
-from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows
+from pyro_gcm.prediction.draws import PosteriorDraws, Rows
 from pyro_gcm.prediction.posterior import Target, log_joint, posterior_draws, with_shared
 from pyro_gcm.prediction.predicted import Predicted
 
@@ -32,230 +31,209 @@ from pyro_gcm.prediction.predicted import Predicted
 _DRAWS_AT_ONCE = 1 << 16
 
 
-@one_thread()
-@torch.no_grad()
-def simulate(
-    self: Any,
-    size: int | None = None,
-    *,
-    x: ArrayLike | None = None,
-    r: ArrayLike | None = None,
-    seed: int = 0,
-) -> dict[str, Tensor]:
-    """Draws of every site of the explicit program, by name; x, r and y in data units.
+class Posteriors(Predictions):
+    """A model with the draws of its sites."""
 
-    They are on the device of x, the CPU for an array, and without x on that of the model.
+    @one_thread()
+    @torch.no_grad()
+    def simulate(
+        self,
+        size: int | None = None,
+        *,
+        x: ArrayLike | None = None,
+        r: ArrayLike | None = None,
+        seed: int = 0,
+    ) -> dict[str, Tensor]:
+        """Draws of every site of the explicit program, by name; x, r and y in data units.
 
-    :param size: number of rows, for prior "standard", which draws x and r as well.
-    :param x: [B, x_dim], the input of a prior p(z|x).
-    :param r: [B, r_dim], revenues to draw for; with p(z|x) `GCM` has not learned to draw them.
-    :raises ValueError: if the arguments are not what the program starts from.
-    """
-    if not self.reads_x and (size is None or x is not None or r is not None):
-        raise ValueError("simulate needs size alone with prior='standard', which draws x and r")
-    if self.reads_x and (x is None or size is not None):
-        raise ValueError("simulate needs x in place of size: the prior p(z|x) reads it")
-    untrained = self.objective_records[self.objective].untrained
-    if self.reads_x and r is None and "r_decoder." in untrained:
-        raise ValueError(f"simulate needs r: objective={self.objective!r} does not learn p(r|w, x)")
-    seed = seed_of(seed)
-    given: Any = {"size": size}
-    if x is not None:
-        given = checked_data(self, x, r, device=self.device)
-    with evaluating(self), unannounced(), Randomness(seed, self.device).in_use():
-        program: Any = self.model
-        nodes: Any = pyro.poutine.trace(program).get_trace(**given).nodes
-    home = self.device if x is None else as_tensor("x", x).device
-    sites = {name: node for name, node in nodes.items() if node["type"] == "sample"}
-    return {name: site["value"].to(home) for name, site in sites.items() if name != "data"}
+        They are on the device of x, the CPU for an array, and without x on that of the model.
 
+        :param size: number of rows, for prior "standard", which draws x and r as well.
+        :param x: [B, x_dim], the input of a prior p(z|x).
+        :param r: [B, r_dim], revenues to draw for; with p(z|x) `GCM` has not learned to draw them.
+        :raises ValueError: if the arguments are not what the program starts from.
+        """
+        if not self.reads_x and (size is None or x is not None or r is not None):
+            raise ValueError("simulate needs size alone with prior='standard', which draws x and r")
+        if self.reads_x and (x is None or size is not None):
+            raise ValueError("simulate needs x in place of size: the prior p(z|x) reads it")
+        untrained = self.objective_records[self.objective].untrained
+        if self.reads_x and r is None and "r_decoder." in untrained:
+            raise ValueError(
+                f"simulate needs r: objective={self.objective!r} does not learn p(r|w, x)"
+            )
+        seed = seed_of(seed)
+        given: Any = {"size": size}
+        if x is not None:
+            given = checked_data(self, x, r, device=self.device)
+        with evaluating(self), unannounced(), Randomness(seed, self.device).in_use():
+            program: Any = self.model
+            nodes: Any = pyro.poutine.trace(program).get_trace(**given).nodes
+        home = self.device if x is None else as_tensor("x", x).device
+        sites = {name: node for name, node in nodes.items() if node["type"] == "sample"}
+        return {name: site["value"].to(home) for name, site in sites.items() if name != "data"}
 
-@prediction
-def cost(self: Any, x: ArrayLike, *, num_samples: Count = None) -> LatentMixture:
-    """p(c | x), with `cdf`, `sample`, `mean` and `log_prob`, on the device of the model.
+    @prediction
+    def cost(self, x: ArrayLike, *, num_samples: Count = None) -> LatentMixture:
+        """p(c | x), with `cdf`, `sample`, `mean` and `log_prob`, on the device of the model.
 
-    In the units of what the costs are compared with.
-    """
-    noise, rows = self.noise(num_samples), matrix("x", x, self.x_dim, "x_dim", self.device)
-    lacking, plan = -len(rows) % block_rows(rows.device), self.prediction_plan
-    whole = torch.cat([rows, rows[-1:].expand(lacking, -1)])
-    draws = Predicted(self, plan, noise, until="c").read(whole, None).of_rows(slice(len(rows)))
-    again = Predicted(self, plan, known=draws.values, until="c").read(rows, None)
-    like = self.base_samples.samples.new_zeros(self.cost_shape)
-    loc, scale = like, like + 1.0
-    if self.costs_have_units:
-        loc, scale = self.r_standardizer.loc, self.r_standardizer.scale
-    return LatentMixture(again.left["c"].fn, loc, scale, draws.log_weights)
+        In the units of what the costs are compared with.
+        """
+        noise, rows = self.noise(num_samples), matrix("x", x, self.x_dim, "x_dim", self.device)
+        lacking, plan = -len(rows) % block_rows(rows.device), self.prediction_plan
+        whole = torch.cat([rows, rows[-1:].expand(lacking, -1)])
+        draws = Predicted(self, plan, noise, until="c").read(whole, None).of_rows(slice(len(rows)))
+        again = Predicted(self, plan, known=draws.values, until="c").read(rows, None)
+        like = self.base_samples.samples.new_zeros(self.cost_shape)
+        loc, scale = like, like + 1.0
+        if self.costs_have_units:
+            loc, scale = self.r_standardizer.loc, self.r_standardizer.scale
+        return LatentMixture(again.left["c"].fn, loc, scale, draws.log_weights)
 
+    @prediction
+    def posterior(
+        self,
+        x: ArrayLike,
+        r: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        num_samples: int = 1000,
+        units: str | None = None,
+        method: str = "auto",
+        num_proposals: int = 4096,
+        seed: int = 0,
+        progress: bool = True,
+    ) -> PosteriorDraws:
+        """Independent draws of every site of given rows, conditioned on y where it is given.
 
-@prediction
-def effective_sample_size(
-    self: Any, x: ArrayLike, r: ArrayLike, *, num_samples: Count = None
-) -> Tensor:
-    """1 / sum of the squared weights of the draws behind a prediction, [B].
+        The sites are z, c, k of `IGCM`, w after "joint" training, and y: a new outcome of the row
+        with the same z (and k), for predictive checks. Given y, costs are drawn exactly and all
+        agree with it.
 
-    The number of draws where their weights are equal. After joint training they are importance
-    weights: where few draws carry a row, a larger `num_samples` changes its prediction.
-    """
+        p(z|x) is what predictions average over; for prior "standard" under objective "conditional"
+        that is q(z|x). A z with finitely many values, such as a member, is drawn exactly by Bayes'
+        rule. Rejection from p(z|x) gives exact draws for a binary y. Rows whose y is improbable,
+        other responses and "joint" training take importance resampling, whose quality is part of
+        the result; a warning says where it is poor.
 
-    def size(draws: Draws, rows: Rows) -> Tensor:
-        if draws.log_weights is None:
-            return torch.full((len(rows.x),), float(draws.num_draws), device=self.device)
-        return torch.exp(-torch.logsumexp(2.0 * draws.log_weights, 0))
+        :param x: [B, x_dim] in data units.
+        :param r: [B, r_dim].
+        :param y: [B], or None for draws of p(z, c, y | x, r).
+        :param num_samples: draws S of each row.
+        :param units: of c: "data", those of r, the default where there is one cost for each
+            revenue; or "standard", those of what the costs are compared with in the program
+            (standardised revenues, after the revenue map; k for `IGCM`), the default elsewhere.
+        :param method: "auto", "enumeration", "rejection" (errors where they are impossible) or
+            "importance".
+        :param num_proposals: draws that importance resampling chooses from, at least 30.
+        :param progress: show a progress bar if it takes longer than two seconds.
+        :raises ValueError: for wrong shapes, values or options, before any work is done.
+        :raises RuntimeError: for an outcome that the model excludes, and where "rejection" would
+            need more than 128 proposals a draw.
+        """
+        self.response.check_whole()
+        rows = self.rows(x, r, y)
+        if units is None:
+            units = "data" if self.costs_have_units else "standard"
+        one_of("units", units, ("standard", "data"))
+        if units == "data" and not self.costs_have_units:
+            raise ValueError(
+                "units='data' needs a cost in the units of each revenue, as GCM with "
+                "revenue_map='identity' has"
+            )
+        options: Any = {"num_samples": num_samples, "method": method, "seed": seed}
+        options |= {"num_proposals": num_proposals, "progress": progress}
+        if self.shared_sites():
+            return with_shared(self, units, rows, **options)
+        return posterior_draws(Target(self, units), rows, **options)
 
-    return self.by_blocks(size, num_samples, self.rows(x, r))
+    @prediction
+    def responsibilities(self, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
+        """p(z | x, r, y) of every value of a finite z, [B, D]: which member explains a row.
 
+        :param x: [B, x_dim] in data units.
+        :param r: [B, r_dim].
+        :param y: [B].
+        :raises ValueError: for a z with infinitely many values.
+        """
+        rows, target = self.rows(x, r, y, required="xry"), Target(self)
+        if not target.is_finite:
+            raise ValueError(
+                "responsibilities need a z with finitely many values and no other latent variable "
+                "before y, as a MemberGCM, or a GCM with prior='categorical', has"
+            )
+        parts = rows.split(max(1, _DRAWS_AT_ONCE // self.z_dim))
+        found = [log_joint(target.every(part), part).softmax(0).T for _, part in parts]
+        return torch.cat(found).to(self.dtype)
 
-@prediction
-def posterior(
-    self: Any,
-    x: ArrayLike,
-    r: ArrayLike,
-    y: ArrayLike | None = None,
-    *,
-    num_samples: int = 1000,
-    units: str | None = None,
-    method: str = "auto",
-    num_proposals: int = 4096,
-    seed: int = 0,
-    progress: bool = True,
-) -> PosteriorDraws:
-    """Independent draws of every site of given rows, conditioned on y where it is given.
+    @one_thread()
+    def cost_posterior(
+        self, x: ArrayLike, r: ArrayLike, y: ArrayLike, **options: Any
+    ) -> PosteriorDraws:
+        """Draws {"z": [S, B, D], "c": [S, B, (G,) K]} given the outcome, and other latent sites.
 
-    The sites are z, c, k of `IGCM`, w after "joint" training, and y: a new outcome of the row
-    with the same z (and k), for predictive checks. Given y, costs are drawn exactly and all
-    agree with it.
+        c is exact given z, and in the units of r where there is one cost for each revenue; see
+        `posterior`, which has the same options. k of `IGCM` is among them, and every latent site
+        of a row that a story of your own has.
+        """
+        draws, informed = self.posterior(x, r, y, **options), self.prediction_plan.informed
+        names = [name for name in self.latent_shapes() if name not in informed]
+        if "c" not in draws:
+            raise ValueError(
+                f"cost_posterior needs a response that keeps its order event as `event`, got "
+                f"{self.response.named!r}: `posterior` draws the other sites"
+            )
+        return draws.only(*names, "c")
 
-    p(z|x) is what predictions average over; for prior "standard" under objective "conditional"
-    that is q(z|x). A z with finitely many values, such as a member, is drawn exactly by Bayes'
-    rule. Rejection from p(z|x) gives exact draws for a binary y. Rows whose y is improbable,
-    other responses and "joint" training take importance resampling, whose quality is part of
-    the result; a warning says where it is poor.
+    @prediction
+    def log_likelihood(
+        self,
+        x: ArrayLike,
+        r: ArrayLike,
+        y: ArrayLike,
+        *,
+        sites: Mapping[str, Tensor],
+    ) -> Tensor:
+        """log p(y | z, r) of every draw, [S, B], with the costs integrated out.
 
-    :param x: [B, x_dim] in data units.
-    :param r: [B, r_dim].
-    :param y: [B], or None for draws of p(z, c, y | x, r).
-    :param num_samples: draws S of each row.
-    :param units: of c: "data", those of r, the default where there is one cost for each
-        revenue; or "standard", those of what the costs are compared with in the program
-        (standardised revenues, after the revenue map; k for `IGCM`), the default elsewhere.
-    :param method: "auto", "enumeration", "rejection" (errors where they are impossible) or
-        "importance".
-    :param num_proposals: draws that importance resampling chooses from, at least 30.
-    :param progress: show a progress bar if it takes longer than two seconds.
-    :raises ValueError: for wrong shapes, values or options, before any work is done.
-    :raises RuntimeError: for an outcome that the model excludes, and where "rejection" would
-        need more than 128 proposals a draw.
-    """
-    self.response.check_whole()
-    rows = self.rows(x, r, y)
-    if units is None:
-        units = "data" if self.costs_have_units else "standard"
-    one_of("units", units, ("standard", "data"))
-    if units == "data" and not self.costs_have_units:
-        raise ValueError(
-            "units='data' needs a cost in the units of each revenue, as GCM with "
-            "revenue_map='identity' has"
-        )
-    options: Any = {"num_samples": num_samples, "method": method, "seed": seed}
-    options |= {"num_proposals": num_proposals, "progress": progress}
-    if self.shared_sites():
-        return with_shared(self, units, rows, **options)
-    return posterior_draws(Target(self, units), rows, **options)
+        For `IGCM` log p(y | z, k).
 
+        :param sites: draws [S, B, ...] of z (and k), such as those of `posterior`.
+        """
+        rows = self.rows(x, r, y, required="xry")
+        if not isinstance(sites, Mapping):
+            raise TypeError(f"sites must be a mapping of names to draws, got {shown(sites)}")
+        known, parts = self._checked_sites(rows, sites), []
+        size = max(1, _DRAWS_AT_ONCE // len(next(iter(known.values()))))
+        for index, part in rows.split(size):
+            own = {name: values.index_select(1, index) for name, values in known.items()}
+            draws = Predicted(self, self.prediction_plan, known=own).read(part.x, part.r)
+            parts.append(draws.log_likelihood(part))
+        return torch.cat(parts, 1).to(self.dtype)
 
-@prediction
-def responsibilities(self: Any, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
-    """p(z | x, r, y) of every value of a finite z, [B, D]: which member explains a row.
+    def _checked_sites(self, rows: Rows, sites: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The draws [S, B, ...] that a replay needs.
 
-    :param x: [B, x_dim] in data units.
-    :param r: [B, r_dim].
-    :param y: [B].
-    :raises ValueError: for a z with infinitely many values.
-    """
-    rows, target = self.rows(x, r, y, required="xry"), Target(self)
-    if not target.is_finite:
-        raise ValueError(
-            "responsibilities need a z with finitely many values and no other latent variable "
-            "before y, as a MemberGCM, or a GCM with prior='categorical', has"
-        )
-    parts = rows.split(max(1, _DRAWS_AT_ONCE // self.z_dim))
-    found = [log_joint(target.every(part), part).softmax(0).T for _, part in parts]
-    return torch.cat(found).to(self.dtype)
+        :raises ValueError: for sites that are not there, or have another shape.
+        """
+        checked: dict[str, Tensor] = {}
+        for name, shape in self.latent_shapes().items():
+            if name in sites:
+                values = as_tensor(f"sites[{name!r}]", sites[name], self.device).to(self.dtype)
+                count = len(next(iter(checked.values()), values))
+                if values.shape != (count, len(rows.x), *shape):
+                    wanted = ", ".join(map(str, ("draws", len(rows.x), *shape)))
+                    raise ValueError(
+                        f"sites[{name!r}] must have shape [{wanted}], the same number of draws for "
+                        f"each site, got {tuple(values.shape)}"
+                    )
+                checked[name] = values
+            elif name not in self.prediction_plan.informed:
+                raise ValueError(f"sites must have draws of {name}, got {sorted(sites)}")
+        return checked
 
-
-@one_thread()
-def cost_posterior(
-    self: Any, x: ArrayLike, r: ArrayLike, y: ArrayLike, **options: Any
-) -> PosteriorDraws:
-    """Draws {"z": [S, B, D], "c": [S, B, (G,) K]} given the outcome, and other latent sites.
-
-    c is exact given z, and in the units of r where there is one cost for each revenue; see
-    `posterior`, which has the same options. k of `IGCM` is among them, and every latent site
-    of a row that a story of your own has.
-    """
-    draws, informed = self.posterior(x, r, y, **options), self.prediction_plan.informed
-    names = [name for name in self.latent_shapes() if name not in informed]
-    if "c" not in draws:
-        raise ValueError(
-            f"cost_posterior needs a response that keeps its order event as `event`, got "
-            f"{self.response.named!r}: `posterior` draws the other sites"
-        )
-    return draws.only(*names, "c")
-
-
-@prediction
-def log_likelihood(
-    self: Any,
-    x: ArrayLike,
-    r: ArrayLike,
-    y: ArrayLike,
-    *,
-    sites: Mapping[str, Tensor],
-) -> Tensor:
-    """log p(y | z, r) of every draw, [S, B], with the costs integrated out.
-
-    For `IGCM` log p(y | z, k).
-
-    :param sites: draws [S, B, ...] of z (and k), such as those of `posterior`.
-    """
-    rows = self.rows(x, r, y, required="xry")
-    if not isinstance(sites, Mapping):
-        raise TypeError(f"sites must be a mapping of names to draws, got {shown(sites)}")
-    known, parts = _checked_sites(self, rows, sites), []
-    size = max(1, _DRAWS_AT_ONCE // len(next(iter(known.values()))))
-    for index, part in rows.split(size):
-        own = {name: values.index_select(1, index) for name, values in known.items()}
-        draws = Predicted(self, self.prediction_plan, known=own).read(part.x, part.r)
-        parts.append(draws.log_likelihood(part))
-    return torch.cat(parts, 1).to(self.dtype)
-
-
-def _checked_sites(self: Any, rows: Rows, sites: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The draws [S, B, ...] that a replay needs.
-
-    :raises ValueError: for sites that are not there, or have another shape.
-    """
-    checked: dict[str, Tensor] = {}
-    for name, shape in self.latent_shapes().items():
-        if name in sites:
-            values = as_tensor(f"sites[{name!r}]", sites[name], self.device).to(self.dtype)
-            count = len(next(iter(checked.values()), values))
-            if values.shape != (count, len(rows.x), *shape):
-                wanted = ", ".join(map(str, ("draws", len(rows.x), *shape)))
-                raise ValueError(
-                    f"sites[{name!r}] must have shape [{wanted}], the same number of draws for "
-                    f"each site, got {tuple(values.shape)}"
-                )
-            checked[name] = values
-        elif name not in self.prediction_plan.informed:
-            raise ValueError(f"sites must have draws of {name}, got {sorted(sites)}")
-    return checked
-
-
-def latent_shapes(self: Any) -> dict[str, torch.Size]:
-    """Event shapes of the latent sites before the costs, by name."""
-    plan = self.prediction_plan
-    key = "drawn", self.objective
-    sites: Any = self.latents(self._once(key, lambda: replace(plan, left=("c",))))
-    return {name: site.event_shape for name, site in {**sites, **self.shared_sites()}.items()}
+    def latent_shapes(self) -> dict[str, torch.Size]:
+        """Event shapes of the latent sites before the costs, by name."""
+        sites = self.latents(self.drawing(self.prediction_plan))
+        shapes = {name: site.event_shape for name, site in sites.items()}
+        return shapes | {name: site.event_shape for name, site in self.shared_sites().items()}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -12,30 +13,61 @@ from pyro_gcm._utils.torch_state import evaluating
 from pyro_gcm._utils.validation import (
     ArrayLike,
     checked_data,
-    kind,
-    matrix,
-    positive,
+    column_names,
+    full_precision,
     positive_int,
 )
 from pyro_gcm.inference.programs import given_or
-from pyro_gcm.models import posteriors
 from pyro_gcm.models.base import OrderEventModel
-from pyro_gcm.models.calls import Count, prediction
+from pyro_gcm.models.story import once
 from pyro_gcm.prediction.base_samples import FixedNoise, Latent
-from pyro_gcm.prediction.draws import Draws, Rows, SurfaceDraws, blocks
+from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows, SurfaceDraws, blocks
 from pyro_gcm.prediction.predicted import Predicted
 
-#: What `surface` makes of a block of predictions [b, R]: a tensor [b, ...].
-Reduce = Callable[[Tensor], Tensor]
+Method = TypeVar("Method", bound=Callable[..., Any])
+#: A number of draws of z, by default that of the model.
+Count = int | None
+
+
+def prediction(method: Method) -> Method:
+    """A public method without gradients, in evaluation mode, on one thread.
+
+    Its first argument may be on any device; tensors come back on that device, and arrays of other
+    kinds count as being on the CPU. A distribution stays where the model is.
+    """
+
+    @functools.wraps(method)
+    def predict(self: Any, x: ArrayLike, *args: Any, **kwargs: Any) -> Any:
+        full_precision(self)
+        self.check_story("model")
+        if not self.is_trained:
+            self.warn_once(
+                f"{self.name} has not been fitted: its predictions are those of its initial weights"
+            )
+        known = (self.training_summary or {}).get("columns", {})
+        if any(known.values()):
+            given = x, kwargs.get("r"), kwargs.get("revenues"), *args[:1]
+            for name, value in zip("xrrr", given, strict=False):
+                _check_names(name, value, known.get(name))
+        home = x.device if isinstance(x, Tensor) else torch.device("cpu")
+        with evaluating(self), torch.no_grad():
+            result = method(self, x, *args, **kwargs)
+        if home != self.device and isinstance(result, Tensor | PosteriorDraws | SurfaceDraws):
+            return result.to(home)
+        return result
+
+    return cast(Method, predict)
+
+
+def _check_names(name: str, value: Any, known: Sequence[str] | None) -> None:
+    """Check that a DataFrame has the columns that the training rows had, in their order."""
+    given = column_names(value) or []
+    if known is not None and len(given) == len(known) and list(known) != given:
+        raise ValueError(f"{name} must have the columns of fit, {list(known)}, got {given}")
 
 
 class Predictions(OrderEventModel):
-    """A model with its predictions, and with the draws of its sites (`models.posteriors`)."""
-
-    simulate, cost, cost_posterior = posteriors.simulate, posteriors.cost, posteriors.cost_posterior
-    posterior, responsibilities = posteriors.posterior, posteriors.responsibilities
-    log_likelihood, latent_shapes = posteriors.log_likelihood, posteriors.latent_shapes
-    effective_sample_size = posteriors.effective_sample_size
+    """A model with its predictions."""
 
     @prediction
     def predict(self, x: ArrayLike, r: ArrayLike, *, num_samples: Count = None) -> Tensor:
@@ -89,76 +121,6 @@ class Predictions(OrderEventModel):
         return self._draws(self.rows(x, r), self.noise(num_samples))[0]
 
     @prediction
-    def surface(
-        self,
-        x: ArrayLike,
-        revenues: ArrayLike,
-        *,
-        num_samples: Count = None,
-        reduce: Reduce | None = None,
-        memory: float = 256.0,
-    ) -> Tensor:
-        """Predictions for every row of x at every row of revenues.
-
-        :param x: [B, x_dim] in data units.
-        :param revenues: [R, r_dim].
-        :param reduce: function of a few rows of the surface, [b, R], to what is kept of them,
-            [b, ...], such as `lambda p: (p >= 0.9).int().argmax(1)`, the first revenues that reach
-            0.9. The whole surface is then never held.
-        :param memory: limit of the working memory in megabytes (10^6 bytes), beside the result and
-            what the networks need for a block of rows. The numbers do not depend on it.
-        :returns: [B, R], or what `reduce` returns for all rows, [B, ...].
-        :raises ValueError: for a result of `reduce` with another number of rows.
-
-        >>> import torch
-        >>> from pyro_gcm import GCM
-        >>> model, x, revenues = GCM(2, 1), torch.zeros(5, 2), torch.arange(7.0)[:, None]
-        >>> model.surface(x, revenues).shape
-        torch.Size([5, 7])
-        """
-        x, revenues = self.grid(x, revenues)
-        memory = 1e6 * positive("memory", memory)
-        parts = []
-        for block in self.surface_blocks(x, revenues, self.noise(num_samples), memory):
-            part = block if reduce is None else reduce(block)
-            if not isinstance(part, Tensor) or part.shape[:1] != block.shape[:1]:
-                got = f"shape {tuple(part.shape)}" if isinstance(part, Tensor) else kind(part)
-                raise ValueError(
-                    f"reduce must return a tensor with {len(block)} rows, one for each of x, got "
-                    f"{got}"
-                )
-            parts.append(part)
-        return torch.cat(parts)
-
-    def surface_blocks(
-        self, x: Tensor, revenues: Tensor, noise: FixedNoise, memory: float
-    ) -> Iterator[Tensor]:
-        """Blocks [b, R] of `surface` after the checks: every pair is a row, as in `predict`."""
-        count, pair_bytes = len(revenues), 8 * (x.shape[1] + revenues.shape[1] + 4)
-        for part in x.split(max(1, int(memory / (4 * pair_bytes * count)))):
-            pairs = part.repeat_interleave(count, 0), revenues.repeat(len(part), 1)
-            yield self._predicted(Rows(*pairs), noise).reshape(len(part), count)
-
-    @prediction
-    def surface_draws(
-        self, x: ArrayLike, revenues: ArrayLike, *, num_samples: Count = None
-    ) -> SurfaceDraws:
-        """The predictions behind `surface` before they are averaged over the draws of z.
-
-        They show how the response differs between latent values: z, and k of `IGCM` where drawn.
-
-        :param x: [B, x_dim] in data units.
-        :param revenues: [R, r_dim].
-        """
-        x, revenues = self.grid(x, revenues)
-        pairs = x.repeat_interleave(len(revenues), 0), revenues.repeat(len(x), 1)
-        values, weights = self._draws(Rows(*pairs), self.noise(num_samples))
-        shape = len(values), len(x), len(revenues)
-        return SurfaceDraws(
-            values.reshape(shape), None if weights is None else weights.reshape(shape)
-        )
-
-    @prediction
     def log_prob(
         self,
         x: ArrayLike,
@@ -181,7 +143,8 @@ class Predictions(OrderEventModel):
             draws = draws.of_selected(self.response, rows)
             return draws.log_mean(draws.log_likelihood(rows))
 
-        return self.by_blocks(log_p_y, num_samples, self.rows(x, r, y, required="xry"))
+        rows = self.rows(x, r, y, required="xry")
+        return self.each_block(log_p_y, rows, self.noise(num_samples)).to(self.dtype)
 
     @prediction
     def predictive(
@@ -213,8 +176,28 @@ class Predictions(OrderEventModel):
         num_samples: Count = None,
         dtype: torch.dtype | None = None,
     ) -> Tensor:
-        """Evaluate a function of draws and rows on checked rows, block by block: [B, ...]."""
-        return self.by_blocks(of, num_samples, rows, dtype)
+        """Evaluate a function of draws and rows on checked rows, block by block: [B, ...].
+
+        :param dtype: of the result; that of the model by default.
+        """
+        return self.each_block(of, rows, self.noise(num_samples)).to(dtype or self.dtype)
+
+    @prediction
+    def effective_sample_size(
+        self, x: ArrayLike, r: ArrayLike, *, num_samples: Count = None
+    ) -> Tensor:
+        """1 / sum of the squared weights of the draws behind a prediction, [B].
+
+        The number of draws where their weights are equal. After joint training they are importance
+        weights: where few draws carry a row, a larger `num_samples` changes its prediction.
+        """
+
+        def size(draws: Draws, rows: Rows) -> Tensor:
+            if draws.log_weights is None:
+                return torch.full((len(rows.x),), float(draws.num_draws), device=self.device)
+            return torch.exp(-torch.logsumexp(2.0 * draws.log_weights, 0))
+
+        return self.each_block(size, self.rows(x, r), self.noise(num_samples)).to(self.dtype)
 
     # What the methods above have in common
 
@@ -241,41 +224,18 @@ class Predictions(OrderEventModel):
         whole = torch.cat(weights, 1)[:, : len(rows.x)].to(self.dtype) if weights else None
         return found.to(self.response.prediction_dtype(self.dtype)).T, whole
 
-    def grid(self, x: ArrayLike, revenues: ArrayLike) -> tuple[Tensor, Tensor]:
-        """Checked x and revenues of a surface."""
-        x = matrix("x", x, self.x_dim, "x_dim", self.device)
-        revenues = matrix("revenues", revenues, self.r_dim, "r_dim", self.device)
-        self.response.check_revenue(revenues)
-        return x, revenues
-
     def rows(self, *columns: ArrayLike | None, required: str = "xr") -> Rows:
         """Checked columns x, r, (y)."""
         return Rows(**checked_data(self, *columns, required=required, device=self.device))
 
+    @once
     def noise(self, num_samples: Count) -> FixedNoise:
         """Return the noise behind the draws of predictions, the same at every call."""
         stored = len(self.base_samples.samples)
         count = stored if num_samples is None else positive_int("num_samples", num_samples)
-
-        def make() -> FixedNoise:
-            shapes = {name: site.event_shape for name, site in self.shared_sites().items()}
-            shared = {name: Latent(shape.numel(), shape) for name, shape in shapes.items()}
-            return FixedNoise(self, {**self.latents(self.prediction_plan), **shared}, count)
-
-        return self._once(("noise", self.objective, count), make)
-
-    def by_blocks(
-        self,
-        function: Callable[[Draws, Rows], Tensor],
-        num_samples: Count,
-        rows: Rows,
-        dtype: torch.dtype | None = None,
-    ) -> Tensor:
-        """`function` of draws and checked rows, block by block.
-
-        :param dtype: of the result; that of the model by default.
-        """
-        return self.each_block(function, rows, self.noise(num_samples)).to(dtype or self.dtype)
+        shapes = {name: site.event_shape for name, site in self.shared_sites().items()}
+        shared = {name: Latent(shape.numel(), shape) for name, shape in shapes.items()}
+        return FixedNoise(self, {**self.latents(self.prediction_plan), **shared}, count)
 
     def each_block(
         self,

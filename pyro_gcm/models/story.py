@@ -1,0 +1,225 @@
+"""The story of a model: its lines, its factors, and how it is read."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar, TypeVar, cast
+
+import torch
+from torch import Tensor, nn
+
+from pyro_gcm._utils.validation import one_of
+from pyro_gcm.distributions import InfiniteCost, OrderEvent
+from pyro_gcm.distributions.costs import sides
+from pyro_gcm.inference import programs
+from pyro_gcm.inference.reading import READER, Plan
+from pyro_gcm.nets import Standardizer
+from pyro_gcm.prediction.base_samples import BaseSamples, Latent
+from pyro_gcm.prediction.predicted import Dry
+from pyro_gcm.responses import Response
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def once(method: Method) -> Method:
+    """A method of a model whose result is kept until a part, or the objective, is another one."""
+
+    @functools.wraps(method)
+    def kept(self: Any, *args: Any) -> Any:
+        known, key = self.__dict__.setdefault("_kept", {}), (method.__qualname__, *args)
+        if key not in known:
+            known[key] = method(self, *args)
+        return known[key]
+
+    return cast(Method, kept)
+
+
+class Story(nn.Module):
+    """The lines of a generative story and of its guide, and the plans by which readers read them.
+
+    `story`, with its factors `*_dist`, is the only definition of a model. Program, guide, training,
+    predictions and posteriors all read it, and so follow whoever overrides it.
+    """
+
+    # What `models.build` makes.
+    response: Response
+    z_prior: Any
+    z_guide: Any
+    cost_net: Any
+    infinite_net: Any
+    reads_x: bool
+    enumerates: bool
+    x_standardizer: Standardizer
+    r_standardizer: Standardizer
+    base_samples: BaseSamples
+    shared_guide: nn.ParameterDict
+    is_trained: bool
+    #: What a model can be trained for, by name; the first is the default of `fit`.
+    objective_records: ClassVar[dict[str, Plan]] = {}
+    objectives: ClassVar[tuple[str, ...]]
+    _objective: Tensor
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.objectives = tuple(cls.objective_records)
+
+    def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
+        """The generative story, the lines of the paper's figure.
+
+        :param sample: what a line does: `sample(name, distribution, obs=None)` returns the value of
+            a site, see `inference.reading`.
+        :param x: [B, x_dim] in data units; `r`: [B, r_dim]; `y`: [B]; None where not observed.
+        """
+        raise NotImplementedError
+
+    def guide_story(self, sample: Any, x: Tensor, r: Tensor, y: Tensor | None) -> None:
+        """The guide: `sample(name, q)` for every latent site that has a q of its own.
+
+        It returns a draw, so that one q may depend on the draw of another. A latent site that it
+        leaves out is drawn from the story's own distribution; so is one with `own=True`, in the
+        order of the guide.
+        """
+        if not self.enumerates:
+            sample("z", lambda: self.z_guide_dist(x, r, y), own=self.z_guide is None)
+
+    def shared(self, sample: Any) -> Any:
+        """Sites that all rows share, drawn before them; what it returns is `sample.shared`.
+
+        A value broadcasts against [..., B, *event]; `inference.of_rows` takes those of the groups
+        of rows from it. Predictions average over the guide of these sites.
+        """
+
+    def guide_shared(self, sample: Any) -> None:
+        """The guide of `shared`: by default independent normals, mapped to each site's support."""
+        for name, site in self.shared_sites().items():
+            sample(name, site.guide(self.shared_guide))
+
+    def shared_sites(self) -> dict[str, programs.SharedSite]:
+        """The sites that all rows share, by name; their guide has parameters from here on."""
+        return {} if type(self).shared is Story.shared else self._shared_sites()
+
+    _shared_sites = once(programs.shared_sites)
+    model, guide, guide_of = programs.model, programs.guide, programs.guide_of
+
+    # The factors that stories share; x, r and y are in the units of the data
+
+    def z_dist(self, x: Tensor | None) -> Any:
+        """p(z|x) for x [B, x_dim] in data units, or p(z)."""
+        if not self.reads_x:
+            return self.z_prior()
+        if x is None:
+            raise ValueError("x must be given: the prior p(z|x) reads it")
+        return self.z_prior(self.x_standardizer(x))
+
+    def z_guide_dist(self, x: Tensor | None, r: Tensor | None, y: Tensor | None) -> Any:
+        """q(z|x, r, y), or p(z|x) where the guide is the prior; arguments in data units."""
+        if x is None:
+            raise ValueError("x must be given: the guide reads it")
+        if self.z_guide is None:
+            return self.z_dist(x)
+        x = self.x_standardizer(x)
+        r = None if r is None else self.r_standardizer(r)
+        return self.z_guide(x, r, None if y is None else self.response.standardized(y).to(x.dtype))
+
+    def covariates(self, z: Any, x: Tensor) -> Tensor:
+        """Return x [B, x_dim] as the factors of the model read it after z: standardised."""
+        standard: Tensor = self.x_standardizer(x)
+        return standard
+
+    def read_covariates(self, x: Tensor, z: Tensor | None = None) -> Tensor:
+        """`covariates` of x in data units, computed once for all lines of a story."""
+        story = READER.get()
+        found: Tensor = self.covariates(z, x) if story is None else story.covariates(z, x)
+        return found
+
+    def c_dist(self, z: Tensor, x: Tensor) -> Any:
+        """p(c|z), or p(c|z, x) where a cost may be infinite or z is a member; x in data units."""
+        cost = self.cost_net(z)
+        if self.infinite_net is None:
+            return cost
+        return InfiniteCost(cost, self.infinite_net(self.read_covariates(x, z)))
+
+    def outcome_dist(self, cost: Any, revenue: Any, covariates: Tensor, r: Tensor) -> Any:
+        """p(y | z, x, r): what the response makes of the order event between cost and revenue.
+
+        :param cost: the costs as the story's site gave them, or their distribution.
+        :param revenue: what they are compared with; `r`: the revenues in data units.
+        """
+        p_c, c = sides(cost)
+        event = OrderEvent(p_c, revenue, validate_args=False)
+        p_y = self.response.distribution(event, covariates, r)
+        return p_y if c is None else p_y.given_cost(c)
+
+    # How it is read
+
+    @property
+    def objective(self) -> str:
+        """The objective of the last training, which predictions follow."""
+        return self.objectives[int(self._objective)]
+
+    @objective.setter
+    def objective(self, objective: str) -> None:
+        one_of("objective", objective, self.objectives)
+        self.__dict__.pop("_kept", None)
+        self._objective.fill_(self.objectives.index(objective))
+        self.is_trained = True
+
+    @once
+    def plan(self, objective: str) -> Plan:
+        """How the sites are treated in training for an objective."""
+        return self.objective_records[objective]
+
+    @property
+    def prediction_plan(self) -> Plan:
+        """How the sites are treated in predictions, which follow the last training."""
+        raise NotImplementedError
+
+    @once
+    def latents(self, plan: Plan) -> dict[str, Latent]:
+        """The latent sites that are drawn or summed out in a reading, by name, in order."""
+        return Dry(self, plan).latents
+
+    @once
+    def drawing(self, plan: Plan) -> Plan:
+        """The plan in which the costs alone are left as their distributions."""
+        return replace(plan, left=("c",))
+
+    @property
+    def draws_equally(self) -> bool:
+        """Whether z is drawn from p(z|x), or from members of equal weight, by guide and story."""
+        return self.reads_x and self.z_guide is None and not self.enumerates
+
+    def overrides(self, *names: str) -> tuple[str, ...]:
+        """Those of the methods that a subclass outside of the library has in place of its own."""
+        kind: Any = type(self)
+        return _overridden(kind, names)
+
+    def check_story(self, *views: str) -> None:
+        """Refuse a subclass that overrides a view of its story, which the caller would not follow.
+
+        :raises TypeError: for one of `views`, "model" or "guide".
+        """
+        for view in self.overrides(*views):
+            instead = "story" if view == "model" else "guide_story"
+            raise TypeError(
+                f"{type(self).__name__} overrides {view}, a view of its story in Pyro that fit, "
+                f"predictions and posteriors do not read: override {instead}, which all of them do"
+            )
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return self.base_samples.samples.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The floating-point type of predictions."""
+        return self.base_samples.samples.dtype
+
+
+@functools.lru_cache(maxsize=256)
+def _overridden(cls: Any, names: tuple[str, ...]) -> tuple[str, ...]:
+    library = next(base for base in cls.__mro__ if base.__module__.startswith(__package__))
+    return tuple(name for name in names if getattr(cls, name) is not getattr(library, name))

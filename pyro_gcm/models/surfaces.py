@@ -1,0 +1,313 @@
+"""Surfaces of predictions at many revenues, and the revenue at which one reaches a level."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyro_gcm._utils.bisection import smallest_reaching
+from pyro_gcm._utils.validation import (
+    ArrayLike,
+    as_tensor,
+    kind,
+    matrix,
+    number,
+    positive,
+    positive_int,
+    same_rows,
+    share,
+)
+from pyro_gcm.distributions.event_forms import some
+from pyro_gcm.distributions.numerics import coarse
+from pyro_gcm.models.posteriors import Posteriors
+from pyro_gcm.models.predictions import Count, prediction
+from pyro_gcm.prediction.base_samples import FixedNoise
+from pyro_gcm.prediction.draws import PASS, Rows, SurfaceDraws, blocks, in_blocks
+from pyro_gcm.prediction.predicted import Predicted
+
+#: What `surface` makes of a block of predictions [b, R]: a tensor [b, ...].
+Reduce = Callable[[Tensor], Tensor]
+#: Rows of x that are evaluated at all revenues at a time, at most.
+_ROWS = 64
+#: Numbers of all coordinates that are computed together: few enough for a processor's cache.
+_PLANES = 1 << 18
+
+
+class Surfaces(Posteriors):
+    """A model with its predictions at many revenues."""
+
+    @prediction
+    def surface(
+        self,
+        x: ArrayLike,
+        revenues: ArrayLike,
+        *,
+        num_samples: Count = None,
+        reduce: Reduce | None = None,
+        memory: float = 256.0,
+    ) -> Tensor:
+        """Predictions for every row of x at every row of revenues.
+
+        :param x: [B, x_dim] in data units.
+        :param revenues: [R, r_dim].
+        :param reduce: function of a few rows of the surface, [b, R], to what is kept of them,
+            [b, ...], such as `lambda p: (p >= 0.9).int().argmax(1)`, the first revenues that reach
+            0.9. The whole surface is then never held.
+        :param memory: limit of the working memory in megabytes (10^6 bytes), beside the result and
+            what the networks need for a block of rows. The numbers do not depend on it.
+        :returns: [B, R], or what `reduce` returns for all rows, [B, ...].
+        :raises ValueError: for a result of `reduce` with another number of rows.
+
+        >>> import torch
+        >>> from pyro_gcm import GCM
+        >>> model, x, revenues = GCM(2, 1), torch.zeros(5, 2), torch.arange(7.0)[:, None]
+        >>> model.surface(x, revenues).shape
+        torch.Size([5, 7])
+        """
+        x, revenues = self.grid(x, revenues)
+        memory = 1e6 * positive("memory", memory)
+        parts = []
+        for block in self.surface_blocks(x, revenues, self.noise(num_samples), memory):
+            part = block if reduce is None else reduce(block)
+            if not isinstance(part, Tensor) or part.shape[:1] != block.shape[:1]:
+                got = f"shape {tuple(part.shape)}" if isinstance(part, Tensor) else kind(part)
+                raise ValueError(
+                    f"reduce must return a tensor with {len(block)} rows, one for each of x, got "
+                    f"{got}"
+                )
+            parts.append(part)
+        return torch.cat(parts)
+
+    @prediction
+    def surface_draws(
+        self, x: ArrayLike, revenues: ArrayLike, *, num_samples: Count = None
+    ) -> SurfaceDraws:
+        """The predictions behind `surface` before they are averaged over the draws of z.
+
+        They show how the response differs between latent values: z, and k of `IGCM` where drawn.
+
+        :param x: [B, x_dim] in data units.
+        :param revenues: [R, r_dim].
+        """
+        x, revenues = self.grid(x, revenues)
+        pairs = x.repeat_interleave(len(revenues), 0), revenues.repeat(len(x), 1)
+        values, weights = self._draws(Rows(*pairs), self.noise(num_samples))
+        shape = len(values), len(x), len(revenues)
+        return SurfaceDraws(
+            values.reshape(shape), None if weights is None else weights.reshape(shape)
+        )
+
+    def grid(self, x: ArrayLike, revenues: ArrayLike) -> tuple[Tensor, Tensor]:
+        """Checked x and revenues of a surface."""
+        x = matrix("x", x, self.x_dim, "x_dim", self.device)
+        revenues = matrix("revenues", revenues, self.r_dim, "r_dim", self.device)
+        self.response.check_revenue(revenues)
+        return x, revenues
+
+    def surface_blocks(
+        self, x: Tensor, revenues: Tensor, noise: FixedNoise, memory: float
+    ) -> Iterator[Tensor]:
+        """Blocks [b, R] of `surface` after the checks: every pair is a row, as in `predict`."""
+        count, pair_bytes = len(revenues), 8 * (x.shape[1] + revenues.shape[1] + 4)
+        for part in x.split(max(1, int(memory / (4 * pair_bytes * count)))):
+            pairs = part.repeat_interleave(count, 0), revenues.repeat(len(part), 1)
+            yield self._predicted(Rows(*pairs), noise).reshape(len(part), count)
+
+
+class Monotone(Surfaces):
+    """A model of which r enters y alone, by a map, unless a story of one's own says otherwise."""
+
+    revenue_map: Any
+
+    @property
+    def tells_the_figure(self) -> bool:
+        """Whether r enters y alone, through its map, so that predictions need not be read anew."""
+        return not self.overrides("story", "y_dist")
+
+    def mapped(self, r: Tensor, covariates: Tensor | None = None) -> Tensor:
+        """h(r), of given draws, or of all members without them."""
+        standard = self.r_standardizer(r)
+        if torch.is_grad_enabled():
+            mapped: Tensor = self.revenue_map(standard)
+            return mapped
+        # In predictions. Functions of a map in float64 err by more than a step of its inputs.
+        return _no_nan(self.revenue_map(coarse(standard)), r)
+
+    def surface_blocks(
+        self, x: Tensor, revenues: Tensor, noise: FixedNoise, memory: float
+    ) -> Iterator[Tensor]:
+        """Blocks [b, R] of `surface` after the checks; x is encoded once for all revenues."""
+        if not self.tells_the_figure:
+            yield from super().surface_blocks(x, revenues, noise, memory)
+            return
+        dims, coordinates = len(self.cost_shape), math.prod(self.map_shape(self.cost_shape))
+        size = max(1, int(memory / (256 * coordinates)))
+
+        @lru_cache(maxsize=1)
+        def mapped(start: int) -> Tensor:  # [R, members or 1, 1, (G,) K]
+            part = in_blocks(self.mapped, revenues[start : start + size], draws=16)
+            return part.reshape(len(part), -1, 1, *part.shape[-dims:])
+
+        dtype = self.response.prediction_dtype(self.dtype)
+        few = max(1, int(memory / (4 * dtype.itemsize * len(revenues))))
+        for count, (rows,) in blocks(x, draws=max(noise.count, PASS // _ROWS)):
+            any_revenues = revenues[:1].expand(len(rows), -1)
+            draws = Predicted(self, self.prediction_plan, noise).read(rows, any_revenues)
+            step = draws.apart(min(few, count), len(rows))
+            for first in range(0, count, step):
+                own = draws.of_rows(slice(first, first + step)) if step < len(rows) else draws
+                event = own.p_y.event
+                at_once = max(
+                    1, _PLANES // (event.batch_shape.numel() * math.prod(self.cost_shape))
+                )
+                found = []
+                for start in range(0, len(revenues), size):
+                    whole = mapped(start)
+                    if whole.shape[1] == 1 and event.has_rows:  # one map for all draws
+                        event.rising.tabulate(event.with_revenue(whole).points, memory / 32)
+                    for part in whole.split(at_once):
+                        values = self.response.predict(own.p_y.with_revenue(part))
+                        found.append(own.mean(values).to(dtype))
+                yield from torch.cat(found).T[: count - first].split(few)
+
+    @prediction
+    def required_revenue(
+        self,
+        x: ArrayLike,
+        level: float = 0.9,
+        *,
+        revenue: int = 0,
+        r: ArrayLike | None = None,
+        num_samples: Count = None,
+    ) -> Tensor:
+        """The smallest value of one revenue at which the prediction reaches a level, [B].
+
+        The cheapest bid that wins with probability 0.9, the smallest dose that half of the patients
+        respond to. It is found by evaluating `predict`, and is in data units.
+
+        :param x: [B, x_dim] in data units.
+        :param level: of the prediction: a probability, or a value of y.
+        :param revenue: index of the revenue that is searched for.
+        :param r: the other revenues, [B, r_dim - 1] or [r_dim - 1] in the order of the columns, or
+            with a column of NaN for the one that is searched for, [B, r_dim] or [r_dim]; their
+            training means by default.
+        :returns: inf where no revenue reaches the level, -inf where every revenue does (within
+            2^20 standard deviations of the training data).
+        :raises ValueError: for a revenue index out of range, a number in `r` in place of the
+            revenue that is searched for, and for quantile levels.
+        """
+        noise = self.noise(num_samples)
+        x = matrix("x", x, self.x_dim, "x_dim", self.device)
+        loc, scale = self.r_standardizer.loc.double(), self.r_standardizer.scale.double()
+        if self.response.is_probability:
+            share("level", level, "a probability")
+        level, revenue = number("level", level), positive_int("revenue", revenue, minimum=0)
+        if revenue >= len(loc):
+            raise ValueError(
+                f"revenue index out of range: it must be below r_dim={len(loc)}, got {revenue}"
+            )
+        rows = _with_start(r, len(x), revenue, loc)
+        same_rows(x=x, r=rows)
+        self.response.check_rises_in(revenue)
+        dtype = torch.promote_types(self.dtype, self.r_standardizer.loc.dtype)
+        return self._reaching(noise, level, revenue, (loc[revenue], scale[revenue]), dtype, x, rows)
+
+    @prediction
+    def reaching(
+        self, x: Tensor, r: Tensor, level: float, revenue: int = 0, *, each: bool = False
+    ) -> Tensor:
+        """The smallest number of the model's type in place of one revenue that reaches a level.
+
+        :param x: [B, x_dim] in data units; `r`: [B, r_dim], in which that revenue does not count.
+        :param each: whether it is asked of each of the K members, too.
+        :returns: [1, B], or with `each` [1 + K, B]; inf where no number up to 2^20 reaches it, and
+            -inf where all from -2^20 on do.
+        """
+        rows, count = self.rows(x, r), 1 + self.members * each
+        of = torch.arange(count, device=self.device).repeat_interleave(len(rows.x))
+        x, r = rows.x.repeat(count, 1), rows.r.double().repeat(count, 1)
+        unit = r.new_zeros(()), r.new_ones(())
+        found = self._reaching(self.noise(None), level, revenue, unit, self.dtype, x, r, of)
+        return found.reshape(count, -1)
+
+    def _reaching(
+        self,
+        noise: FixedNoise,
+        level: float,
+        revenue: int,
+        unit: tuple[Tensor, Tensor],
+        dtype: torch.dtype,
+        *rows: Tensor,
+    ) -> Tensor:
+        """The smallest value of a revenue at which predictions reach a level, [B].
+
+        :param unit: where the search starts, and its step.
+        :param rows: x, r, and which prediction has to reach it: 0 for the mean, 1 + k for that
+            given draw k, [B]; the mean by default.
+        """
+        rounded = self.response.prediction_dtype(self.dtype)  # as the prediction at the result
+
+        def search(count: int, x: Tensor, r: Tensor, of: Tensor | None = None) -> Tensor:
+            draws, kept = Predicted(self, self.prediction_plan, noise).read(x, r), len(x)
+            known = draws.values
+            if self.tells_the_figure and (kept := draws.apart(count, len(x))) < len(x):
+                draws = draws.of_rows(slice(kept))
+
+            def prediction(value: Tensor) -> Tensor:
+                moved = r.clone()
+                moved[:kept, revenue] = value
+                if self.tells_the_figure:
+                    # A member's map is chosen by e.
+                    mapped = self.mapped(moved, known.get("e", x))
+                    own = some(mapped, slice(kept), len(self.cost_shape))
+                    p_y = draws.p_y.with_revenue(own)
+                else:
+                    again = Predicted(self, self.prediction_plan, known=known)
+                    p_y = again.read(x, moved).p_y
+                values = self.response.predict(p_y)
+                mean = draws.mean(values)
+                if of is not None:
+                    mean = torch.cat([mean[None], values]).gather(0, of[None, :kept])[0]
+                return mean.to(rounded).double()
+
+            start, step = (each.expand(kept) for each in unit)
+            return smallest_reaching(prediction, level, start, step, dtype)[:count]
+
+        parts = blocks(*rows, draws=noise.count)
+        return torch.cat([search(count, *columns) for count, columns in parts])
+
+
+def _with_start(r: ArrayLike | None, count: int, revenue: int, loc: Tensor) -> Tensor:
+    """Revenues [B, m] with the training mean in the column that is searched for."""
+    if r is None:
+        return loc.expand(count, -1)
+    rows, size = as_tensor("r", r, loc.device).double(), len(loc)
+    if rows.dim() == 1:
+        if len(rows) not in (size - 1, size):
+            raise ValueError(f"r must have {size - 1} or {size} values, got {len(rows)}")
+        rows = rows.expand(count, -1)
+    if rows.dim() == 2 and rows.shape[1] == size - 1:
+        gap = rows.new_full((len(rows), 1), torch.nan)
+        rows = torch.cat([rows[:, :revenue], gap, rows[:, revenue:]], 1)
+    if rows.dim() == 2 and rows.shape[1] == size:
+        given = rows[~rows[:, revenue].isnan(), revenue]
+        if len(given):
+            raise ValueError(
+                f"r must have NaN in column {revenue}, the revenue that is searched for, or leave "
+                f"the column out, got {given[0].item():g}"
+            )
+        rows = torch.where(torch.arange(size, device=rows.device) == revenue, loc, rows)
+    return matrix("r", rows, size, "r_dim")
+
+
+def _no_nan(mapped: Tensor, r: Tensor) -> Tensor:
+    """Return mapped revenues [n, ...]; ValueError where a map gives NaN for revenues [n, m]."""
+    if not torch.compiler.is_compiling() and mapped.isnan().any():
+        row = int(mapped.isnan().flatten(1).any(1).nonzero()[0])
+        raise ValueError(f"revenue_map gives NaN for the revenues r = {r[row].tolist()}")
+    return mapped

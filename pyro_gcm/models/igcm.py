@@ -34,8 +34,7 @@ from pyro_gcm.models.predictions import Count, prediction
 from pyro_gcm.models.story import once
 from pyro_gcm.models.surfaces import Surfaces
 from pyro_gcm.nets import PositiveLinear, StandardNormal
-from pyro_gcm.nets.conditional import joined, widths_of
-from pyro_gcm.nets.parts import one_row
+from pyro_gcm.nets.conditional import joined, one_row, widths_of
 from pyro_gcm.prediction.draws import in_blocks
 from pyro_gcm.prediction.predicted import Dry, Predicted
 from pyro_gcm.responses import Response

@@ -20,9 +20,15 @@ from pyro_gcm.nets.latent import (
     StandardNormal,
 )
 from pyro_gcm.nets.members import MemberEncoder
-from pyro_gcm.nets.piecewise_linear import AxisMap, PiecewiseLinear
 from pyro_gcm.nets.products import Linear
-from pyro_gcm.nets.revenue_maps import Bijection, PositiveLinear, Probit, Sigmoid
+from pyro_gcm.nets.revenue_maps import (
+    AxisMap,
+    Bijection,
+    PiecewiseLinear,
+    PositiveLinear,
+    Probit,
+    Sigmoid,
+)
 from pyro_gcm.nets.tabular_features import TabularFeatures
 
 __all__ = [

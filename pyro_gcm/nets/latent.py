@@ -20,6 +20,7 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import broadcast_shapes, positive_int
 from pyro_gcm.distributions.numerics import ndtr
 from pyro_gcm.nets.conditional import Hidden, mlp, positive, widths_of
+from pyro_gcm.nets.products import with_even_rows
 
 
 @recorded("nets.StandardNormal")
@@ -151,8 +152,7 @@ class ConditionalFlow(nn.Module):
     def __init__(self, in_dim: int, dim: int, hidden: Hidden = 16, transforms: int = 2) -> None:
         super().__init__()
         dim = positive_int("dim", dim)
-        layers = _flow_layers()
-        flow = layers.zuko.flows.NSF(
+        flow = _zuko().flows.NSF(
             features=dim,
             context=positive_int("in_dim", in_dim, minimum=0),
             passes=min(2, dim),
@@ -160,19 +160,19 @@ class ConditionalFlow(nn.Module):
             hidden_features=tuple(widths_of(hidden)),
             activation=nn.Tanh,
         )
-        self.flow: Any = layers.with_even_rows(flow)
+        self.flow: Any = with_even_rows(flow)
 
     def forward(self, context: Tensor) -> FlowDistribution:
         """The distribution, with batch shape `context.shape[:-1]` and event shape [D]."""
         return FlowDistribution(self.flow(context))
 
 
-def _flow_layers() -> Any:
+def _zuko() -> Any:
     """Import zuko and undo a side effect: it disables the checks of all torch distributions."""
     checks = torch.distributions.Distribution._validate_args
-    module = importlib.import_module("pyro_gcm.nets.flow_layers")
+    zuko = importlib.import_module("zuko")
     torch.distributions.Distribution.set_default_validate_args(checks)
-    return module
+    return zuko
 
 
 class FlowDistribution(ZukoToPyro):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyro.distributions as dist
@@ -20,7 +20,7 @@ from torch.nn.functional import pad
 
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
-from pyro_gcm._utils.validation import kind, number, one_of, positive_int
+from pyro_gcm._utils.validation import number, one_of, positive_int
 from pyro_gcm.nets.conditional import widths_of
 from pyro_gcm.nets.products import block_rows, kept, linear, missing_columns
 from pyro_gcm.nets.tabular_features import TabularFeatures
@@ -82,8 +82,6 @@ class MemberEncoder(nn.Module):
         if dropout is not None and number("dropout", dropout, 0.0, 1.0) == 1.0:
             raise ValueError("dropout must be a probability in [0, 1), got 1")
         self.features = TabularFeatures(x_dim) if features is None else features
-        if not isinstance(self.features, TabularFeatures):
-            raise TypeError(f"features must be TabularFeatures, got {kind(features)}")
         if self.features.x_dim != x_dim:
             raise ValueError(
                 f"features must be of x_dim={x_dim} columns, got {self.features.x_dim}"
@@ -162,13 +160,9 @@ class MemberCosts(nn.Module):
     def forward(self, covariates: Tensor) -> Any:
         """The costs for [..., B, K + H], with batch shape [..., B]."""
         z, own = covariates[..., : self.members], covariates[..., self.members :]
-        return self.of_outputs(_by_member(self.layer, z, own))
-
-    def of_outputs(self, outputs: Tensor) -> Any:
-        """The costs from the outputs [..., B, 2 (G) K] of the layer of a member."""
-        loc, raw = outputs.chunk(2, -1)
+        loc, raw = _by_member(self.layer, z, own).chunk(2, -1)
         scale = 1.0 / (nn.functional.softplus(raw + self._SHIFT) + self._LEAST)
-        shape = (*outputs.shape[:-1], *self.event_shape)
+        shape = (*loc.shape[:-1], *self.event_shape)
         costs = self.family(loc.reshape(shape), scale.reshape(shape), validate_args=False)
         return costs.to_event(len(self.event_shape))
 
@@ -200,46 +194,48 @@ def _signs(*shape: int) -> Tensor:
     return torch.randint(0, 2, shape) * 2.0 - 1.0
 
 
-class _OfMembers(nn.Module):
-    """Base of layers whose matrices [K, in_dim, width] and biases follow from several weights.
-
-    Predictions put them together once, and anew when a weight has changed.
-    """
-
-    def matrices(self, *weights: Tensor) -> Tensor:
-        """Return the matrices that the weights make."""
-        raise NotImplementedError
-
-    def product(self, a: Tensor, *weights: Tensor) -> Tensor:
-        """b_k + a_k W_k for rows [K, B, in_dim] and (biases, *weights), as in `nets.products`."""
-        if torch.is_grad_enabled():
-            bias, *others = weights
-            return torch.baddbmm(bias[:, None], a, self.matrices(*others))
-        bias, matrices, width = kept(self, self._padded, *weights)
-        missing = matrices.shape[1] - a.shape[-1]
-        if missing:
-            distinct = a[:1] if a.stride(0) == 0 else a  # members may read the same rows
-            a = pad(distinct, (0, missing)).expand(len(a), -1, -1)
-        block = block_rows(a.device)
-        if a.shape[1] <= block or a.shape[1] % block:
-            return torch.baddbmm(bias, a, matrices)[..., :width]
-        parts = [torch.baddbmm(bias, part, matrices) for part in a.split(block, 1)]
-        return torch.cat(parts, 1)[..., :width]
-
-    def _padded(self, bias: Tensor, *weights: Tensor) -> tuple[Tensor, Tensor, int]:
-        """Biases and matrices in whole steps of 64 bytes, and their width without the padding."""
-        matrices = self.matrices(*weights)
-        missing, unused = missing_columns(matrices.mT), missing_columns(matrices)
-        padded = pad(matrices.mT, (0, missing, 0, unused)).contiguous().mT
-        return pad(bias[:, None], (0, unused)), padded, bias.shape[1]
-
-
 def _scaled(weight: Tensor, r: Tensor, s: Tensor) -> Tensor:
     """W_k = R_k W S_k; the scales multiply the weights, which are fewer than the rows."""
     return (s[:, :, None] * weight * r[:, None]).mT
 
 
-class FirstLayer(_OfMembers):
+def _scaled_columns(weight: Tensor, r: Tensor, s: Tensor, active: Tensor) -> Tensor:
+    """The same of the features that there are."""
+    return _scaled(_columns(weight, active), _columns(r, active), s)
+
+
+def _product(
+    layer: nn.Module, a: Tensor, make: Callable[..., Tensor], bias: Tensor, *weights: Tensor
+) -> Tensor:
+    """b_k + a_k W_k for rows [K, B, in_dim], where `make` makes W [K, in_dim, width] of weights.
+
+    Predictions put W together once, and anew when a weight has changed, and multiply as
+    `nets.products` has it.
+    """
+    if torch.is_grad_enabled():
+        return torch.baddbmm(bias[:, None], a, make(*weights))
+
+    def padded(bias: Tensor, *weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Biases and matrices in whole steps of 64 bytes."""
+        matrices = make(*weights)
+        missing, unused = missing_columns(matrices.mT), missing_columns(matrices)
+        wide = pad(matrices.mT, (0, missing, 0, unused)).contiguous().mT
+        return pad(bias[:, None], (0, unused)), wide
+
+    width = bias.shape[1]
+    bias, matrices = kept(layer, padded, bias, *weights)
+    missing = matrices.shape[1] - a.shape[-1]
+    if missing:
+        distinct = a[:1] if a.stride(0) == 0 else a  # members may read the same rows
+        a = pad(distinct, (0, missing)).expand(len(a), -1, -1)
+    block = block_rows(a.device)
+    if a.shape[1] <= block or a.shape[1] % block:
+        return torch.baddbmm(bias, a, matrices)[..., :width]
+    parts = [torch.baddbmm(bias, part, matrices) for part in a.split(block, 1)]
+    return torch.cat(parts, 1)[..., :width]
+
+
+class FirstLayer(nn.Module):
     """W (R_k x) S_k + b_k, from features that all members share to [K, B, width].
 
     :param capacity: number of features there is room for; `forward` gets some of them.
@@ -268,15 +264,11 @@ class FirstLayer(_OfMembers):
             shared = linear(features, _columns(self.weight, active)).unsqueeze(0)
             return torch.addcmul(self.bias[:, None], shared, self.s[:, None])
         shared = features.expand(len(self.r), *features.shape)
-        return self.product(shared, self.bias, self.weight, self.r, self.s, active)
-
-    def matrices(self, *weights: Tensor) -> Tensor:
-        """Of the features that there are."""
-        weight, r, s, active = weights
-        return _scaled(_columns(weight, active), _columns(r, active), s)
+        weights = self.bias, self.weight, self.r, self.s, active
+        return _product(self, shared, _scaled_columns, *weights)
 
 
-class NextLayer(_OfMembers):
+class NextLayer(nn.Module):
     """W (R_k a) S_k + b_k, [K, B, in_dim] -> [K, B, width]."""
 
     def __init__(self, in_dim: int, width: int, members: int) -> None:
@@ -288,14 +280,10 @@ class NextLayer(_OfMembers):
 
     def forward(self, a: Tensor) -> Tensor:
         """[K, B, in_dim] -> [K, B, width]."""
-        return self.product(a, self.bias, self.weight, self.r, self.s)
-
-    def matrices(self, *weights: Tensor) -> Tensor:
-        """Those of `_scaled`."""
-        return _scaled(*weights)
+        return _product(self, a, _scaled, self.bias, self.weight, self.r, self.s)
 
 
-class OwnLayer(_OfMembers):
+class OwnLayer(nn.Module):
     """W_k a + b_k: weights of their own for every member, [K, B, in_dim] -> [K, B, width]."""
 
     def __init__(self, in_dim: int, width: int, members: int) -> None:
@@ -305,11 +293,7 @@ class OwnLayer(_OfMembers):
 
     def forward(self, a: Tensor) -> Tensor:
         """[K, B, in_dim] -> [K, B, width]."""
-        return self.product(a, self.bias, self.weight)
-
-    def matrices(self, *weights: Tensor) -> Tensor:
-        """The weight itself."""
-        return weights[0]
+        return _product(self, a, lambda weight: weight, self.bias, self.weight)
 
 
 def _is_every_member(z: Tensor, members: int) -> bool:

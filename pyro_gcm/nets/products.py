@@ -63,11 +63,23 @@ class Linear(nn.Linear):
         return linear(input, self.weight, self.bias)
 
 
+class MaskedLinear(Linear):
+    """The same with a mask of its weights, as zuko's flows have it."""
+
+    mask: Tensor
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[..., in_features] -> [..., out_features]."""
+        return linear(input, self.mask * self.weight, self.bias)
+
+
 def with_even_rows(module: nn.Module) -> nn.Module:
-    """The module, in which every layer of class `torch.nn.Linear` is a `Linear` from now on."""
+    """The module, in which every linear layer of torch or zuko is one of these from now on."""
     for part in module.modules():
         if type(part) is nn.Linear:
             part.__class__ = Linear
+        elif f"{type(part).__module__}.{type(part).__name__}" == "zuko.nn.MaskedLinear":
+            part.__class__ = MaskedLinear
     return module
 
 

@@ -25,8 +25,7 @@ from pyro_gcm.distributions import AlongAxis, OrderEvent
 from pyro_gcm.distributions.curve_outcome import AxisUnits
 from pyro_gcm.distributions.event_curve import Axis
 from pyro_gcm.nets.members import gather_parameters
-from pyro_gcm.nets.piecewise_linear import AxisMap, AxisOfDraws
-from pyro_gcm.nets.revenue_maps import Probit
+from pyro_gcm.nets.revenue_maps import AxisMap, AxisOfDraws, Probit
 from pyro_gcm.prediction.predictive import DistributionPredictive
 from pyro_gcm.responses.real import RealOutcome
 from pyro_gcm.responses.response import Response

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.distributions.curve_outcome import AlongAxis, AxisUnits, EventTime, OrderedLevel
-from pyro_gcm.nets.piecewise_linear import AxisMap
+from pyro_gcm.nets.revenue_maps import AxisMap
 
 INF = math.inf
 SHAPES = [(1,), (2,), (2, 2)]

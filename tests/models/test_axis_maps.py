@@ -14,7 +14,7 @@ from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import PiecewiseLinear
-from pyro_gcm.nets.piecewise_linear import AxisMap, AxisOfDraws
+from pyro_gcm.nets.revenue_maps import AxisMap, AxisOfDraws
 from pyro_gcm.responses import Survival, WholeDistribution
 
 

@@ -10,8 +10,8 @@ import torch
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.nets import PiecewiseLinear
-from pyro_gcm.nets.piecewise_linear import (
-    AxisMap,
+from pyro_gcm.nets.revenue_maps import AxisMap
+from pyro_gcm.nets.tabular_features import (
     padded_knots,
     quantile_knots,
     ramps,

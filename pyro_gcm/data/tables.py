@@ -1,14 +1,18 @@
 """The one reader of tables: their columns, and names that are text.
 
 A table is a DataFrame (pandas, polars and what else narwhals reads), a table or record batch of
-Arrow, a mapping from names to columns, an array, or a list of rows. The names of its columns are
-text: "0" for 0, and "('a', 'b')" for a name of a MultiIndex.
+Arrow, a mapping from names to columns, an array, or a list of rows. Names of columns are text, "0"
+for 0. Columns are numbers with NaN, or labels with None, whatever their values came as.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -17,7 +21,52 @@ from torch import Tensor
 
 from pyro_gcm._utils.validation import WrongCell, as_tensor, shown
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.data.columns import Column, column_of, columns_of, unmasked
+
+#: Columns of times, by the name of their narwhals dtype, and single values.
+_TIMES = ("Datetime", "Date", "Time", "Duration")
+OF_TIME = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+_EXACT = 2**53  # float64 holds every integer of this size
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    :param label: how messages name it, such as "column 'age'" or "column 3".
+    :param numbers: float64 [n], NaN where one is missing; None for labels.
+    :param labels: text or numbers [n], None where one is missing; of numbers only for integers that
+        float64 does not hold.
+    :param categorical: whether its type says that it is a category: a categorical type or text.
+    :param levels: those of an ordered categorical type, in their order.
+    """
+
+    label: str
+    numbers: npt.NDArray[np.float64] | None = None
+    labels: npt.NDArray[np.object_] | None = None
+    categorical: bool = False
+    levels: tuple[str | float, ...] | None = None
+
+    def take(self, index: npt.NDArray[np.intp]) -> Column:
+        """The rows `index`."""
+        numbers = None if self.numbers is None else self.numbers[index]
+        labels = None if self.labels is None else self.labels[index]
+        return replace(self, numbers=numbers, labels=labels)
+
+    def as_labels(self) -> npt.NDArray[np.object_]:
+        """The values as labels."""
+        if self.labels is not None:
+            return self.labels
+        assert self.numbers is not None
+        found = self.numbers.astype(object)
+        found[np.isnan(self.numbers)] = None
+        return found
+
+    @property
+    def is_missing(self) -> npt.NDArray[np.bool_]:
+        """Where there is no value, [n]."""
+        if self.numbers is not None:
+            return np.isnan(self.numbers)
+        return np.array([label is None for label in self.as_labels()], dtype=bool)
 
 
 class Table(list[Column]):
@@ -36,21 +85,27 @@ class Table(list[Column]):
 
         They are found by name; by position where one of the two has no names, with a warning.
 
-        :param names: those of the columns in `fit`, if they had any.
-        :param count: how many they were.
-        :param owner: what was fitted, in messages.
+        :param names: those of the columns in `fit`, if they had any; `count`: how many they were.
+        :param owner: what was fitted, in messages, which are those of scikit-learn.
         :raises ValueError: for a column that is missing or unknown, and another number of columns.
         """
         if self.names is not None and names is not None:
-            if set(self.names) != set(names):
-                raise ValueError(_other_names(self.names, names))
+            told = "The feature names should match those that were passed during fit.\n"
+            unseen = [f"- {name}\n" for name in self.names if name not in set(names)]
+            lacking = [f"- {name}\n" for name in names if name not in set(self.names)]
+            if unseen:
+                told += "Feature names unseen at fit time:\n" + "".join(unseen)
+            if lacking:
+                told += "Feature names seen at fit time, yet now missing:\n" + "".join(lacking)
+            if unseen or lacking:
+                raise ValueError(told)
             place = {name: at for at, name in enumerate(self.names)}
             return Table([self[place[name]] for name in names], names)
         if len(self) != count:
             raise ValueError(
                 f"X has {len(self)} features, but {owner} is expecting {count} features as input"
             )
-        positions = [str(place) for place in range(count)]
+        positions = list(map(str, range(count)))
         if self.names is not None and self.names != positions:
             warn_user(f"X has feature names, but {owner} was fitted without feature names")
         if names is not None and list(names) != positions:
@@ -64,21 +119,33 @@ def read_table(table: Any, estimator: Any = None) -> Table:
     """The columns of a table.
 
     :param estimator: named in the errors for arrays.
-    :raises TypeError: for values that are neither numbers nor text, sparse matrices, and columns of
-        dates, times or durations.
+    :raises TypeError: for values that are neither numbers nor text, such as times, and sparse
+        matrices.
     :raises ValueError: for tables without rows or columns, infinite numbers, and columns that mix
         numbers and text.
     """
-    if isinstance(table, Tensor):  # numpy has no bfloat16
-        table = as_tensor("X", table).cpu().numpy()
-    frame = as_frame(table)
-    found = _of_frame(frame) if frame is not None else Table(columns_of(table, estimator))
-    for column in found:
-        if column.numbers is not None and np.isinf(column.numbers).any():
-            row = int(np.flatnonzero(np.isinf(column.numbers))[0])
+    import pandas as pd
+    from sklearn.utils.validation import check_array
+
+    table = _array("X", table)
+    frame, names = as_frame(table), None
+    if frame is not None:
+        if 0 in frame.shape:
+            raise ValueError(f"X must have rows and columns, got shape {frame.shape}")
+        names, series = frame.columns, list(frame.iter_columns())
+    else:
+        if isinstance(table, Sequence):
+            table = np.array(table, dtype=object)  # numbers beside text stay numbers
+        options: Any = {"dtype": None, "ensure_all_finite": False, "input_name": "X"}
+        array = check_array(table, estimator=estimator, **options)
+        series = [pd.Series(values) for values in array.T]
+    labels = names or range(len(series))
+    columns = [_column(v, f"column {name!r}") for v, name in zip(series, labels, strict=True)]
+    for column in columns:
+        if column.numbers is not None and (infinite := np.isinf(column.numbers)).any():
             told = f"{column.label} of X must be finite or missing, and is infinite"
-            raise WrongCell(told, row)
-    return found
+            raise WrongCell(told, int(infinite.argmax()))
+    return Table(columns, names)
 
 
 def as_frame(table: Any, name: str = "X") -> Any:
@@ -109,15 +176,13 @@ def as_frame(table: Any, name: str = "X") -> Any:
         return nw.from_native(table, eager_only=True)
     except TypeError:
         if callable(getattr(table, "collect", None)):
-            raise TypeError(
-                f"{name} must have its rows in memory, got {type(table).__name__}: pass "
-                f"{name}.collect()"
-            ) from None
+            got = f"got {type(table).__name__}: pass {name}.collect()"
+            raise TypeError(f"{name} must have its rows in memory, {got}") from None
         return None
 
 
 def is_record_batch(table: Any) -> bool:
-    """Whether it is a record batch of Arrow, which is not imported for that."""
+    """Whether it is one of Arrow, which is not imported for that."""
     return type(table).__module__.startswith("pyarrow") and type(table).__name__ == "RecordBatch"
 
 
@@ -130,19 +195,13 @@ def _of_mapping(table: Mapping[Any, Any], name: str) -> Any:
     for key, values in table.items():
         if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
             raise TypeError(f"{name} must have a column for {key!r}, got {shown(values)}")
-        if isinstance(values, Tensor):
-            values = as_tensor(f"{name}[{key!r}]", values).cpu().numpy()
-        elif isinstance(values, np.ma.MaskedArray):
-            values = unmasked(values)
+        values = _array(f"{name}[{key!r}]", values)
         series = nw.from_native(values, series_only=True, pass_through=True)
         if isinstance(series, nw.Series) and not isinstance(values, pd.Series):
             kind: Any = series.dtype
-            values = series.to_list()
+            values = pd.Series(series.to_list(), dtype=object)
             if kind == nw.Enum:
                 values = pd.Categorical(values, list(kind.categories), ordered=True)
-            elif kind.is_integer():
-                unsigned = kind.is_unsigned_integer()
-                values = pd.Series(values, dtype="UInt64" if unsigned else "Int64")
         found[key] = pd.Series(values).reset_index(drop=True)
     if len(set(map(len, found.values()))) > 1:
         lengths = {key: len(values) for key, values in found.items()}
@@ -150,29 +209,121 @@ def _of_mapping(table: Mapping[Any, Any], name: str) -> Any:
     return pd.DataFrame(found)
 
 
-def _other_names(names: Sequence[str], known: Sequence[str]) -> str:
-    """Return scikit-learn's message about names that are not those of fit."""
-    found = "The feature names should match those that were passed during fit.\n"
-    unseen = [name for name in names if name not in set(known)]
-    lacking = [name for name in known if name not in set(names)]
-    for title, which in (
-        ("Feature names unseen at fit time:", unseen),
-        ("Feature names seen at fit time, yet now missing:", lacking),
-    ):
-        if which:
-            found += "\n".join([title, *(f"- {name}" for name in which[:5]), ""])
-            found += "- ...\n" if len(which) > 5 else ""
+def _array(name: str, values: Any) -> Any:
+    """An array in place of a tensor, since numpy has no bfloat16, and of a masked one."""
+    if isinstance(values, Tensor):
+        return as_tensor(name, values).cpu().numpy()
+    return unmasked(values) if isinstance(values, np.ma.MaskedArray) else values
+
+
+def unmasked(array: Any) -> npt.NDArray[Any]:
+    """A masked array as one with NaN or None where it is masked."""
+    if array.dtype.kind in "biuf":
+        return array.astype(np.float64).filled(np.nan)
+    return array.astype(object).filled(None)
+
+
+def of_times(where: str, kind: str) -> str:
+    """Return the message about dates, times and durations."""
+    instead = "pass numbers in their place, such as seconds, or the days since a date"
+    return f"{where} has dates, times or durations ({kind}): {instead}"
+
+
+def _column(series: Any, label: str) -> Column:
+    """A series of pandas or narwhals as a column."""
+    import narwhals as nw
+    import pandas as pd
+
+    if isinstance(native := nw.to_native(series, pass_through=True), pd.Series):
+        # Missing values would make floats of integers.
+        series = native if native.hasnans else native.infer_objects()
+        kind: Any = series.dtype
+        if isinstance(kind, np.dtype) and kind.kind in "biuf":  # for which narwhals takes longer
+            values = series.to_numpy().astype(np.float64)
+            return _of_numbers(values, label, series.to_list, kind.kind in "iu")
+        series = nw.from_native(series, series_only=True)
+    kind = series.dtype
+    if kind == nw.Boolean or kind.is_numeric():
+        missing, given = series.is_null().to_numpy(), series
+        if missing.any():
+            series = series.fill_null(False if kind == nw.Boolean else 0)
+        if not (kind == nw.Boolean or kind.is_integer()):  # of which Arrow casts small ones alone
+            series = series.cast(nw.Float64)
+        values = series.to_numpy().astype(np.float64)
+        values[missing] = np.nan
+        return _of_numbers(values, label, given.to_list, kind.is_integer())
+    if kind in (nw.String, nw.Unknown) and series.is_null().all():  # what it would have is unknown
+        return Column(label, np.full(len(series), np.nan))
+    if kind in (nw.Categorical, nw.String, nw.Enum):
+        ordered = kind.categories if kind == nw.Enum else None
+        levels = ordered and tuple(_label(level, label) for level in ordered)
+        return Column(label, None, _labels(series.to_list(), label), True, levels)
+    if type(kind).__name__ in _TIMES:
+        raise TypeError(of_times(f"{label} of X", str(kind)))
+    if kind == nw.Object:
+        return _of_objects(series.to_list(), label)
+    if kind == nw.Unknown:
+        kind = getattr(series.to_native(), "dtype", kind)
+    raise TypeError(f"{label} of X must have numbers, text or categories, got {kind}")
+
+
+def _of_numbers(
+    numbers: npt.NDArray[np.float64], label: str, exact: Callable[[], Sequence[Any]], whole: bool
+) -> Column:
+    """A column of numbers; of integers that float64 does not hold, the exact ones are labels."""
+    large = whole and (np.abs(numbers) > _EXACT).any()
+    return Column(label, numbers, _labels(exact(), label) if large else None)
+
+
+def _of_objects(values: Sequence[Any], label: str) -> Column:
+    """A column of Python objects: numbers, or text."""
+    given = [None if _is_missing(value) else value for value in values]
+    text = [row for row, value in enumerate(given) if isinstance(value, str | bytes)]
+    rest = [row for row, v in enumerate(given) if not isinstance(v, str | bytes | None)]
+    if text and rest:
+        one, other = (f"{given[i[0]]!r} in row {i[0]}" for i in sorted((text, rest), key=len))
+        advice = "make it one, or None where a value is missing"
+        raise ValueError(f"{label} of X mixes text and numbers: {one} beside {other}: {advice}")
+    if text:
+        return Column(label, labels=_labels(given, label), categorical=True)
+    numbers = np.array([np.nan if value is None else _number(value, label) for value in given])
+    whole = all(isinstance(given[row], Integral) for row in rest)
+    return _of_numbers(numbers, label, lambda: given, whole)
+
+
+def _labels(values: Sequence[Any], label: str) -> npt.NDArray[np.object_]:
+    codes = {v: None if _is_missing(v) else _label(v, label) for v in dict.fromkeys(values)}
+    if len({isinstance(code, str) for code in codes.values() if code is not None}) > 1:
+        raise ValueError(f"{label} of X mixes text and numbers in its categories: make them one")
+    found = np.empty(len(values), dtype=object)
+    found[:] = [codes[value] for value in values]
     return found
 
 
-def _of_frame(frame: Any) -> Table:
-    rows, count = frame.shape
-    if not rows or not count:
-        raise ValueError(f"X must have at least one row and one column, got shape {frame.shape}")
+def _label(value: Any, label: str) -> str | float:
+    """A level as text or as a number."""
+    if isinstance(value, str | bytes):
+        return value.decode() if isinstance(value, bytes) else str(value)
+    if not isinstance(value, Real | np.bool_ | Decimal):
+        raise TypeError(
+            f"{label} of X has categories that are neither text nor numbers, such as {value!r}: "
+            "rename them, for example with X[...].cat.rename_categories(str), which keeps an order"
+        )
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return int(value)
+    return float(value)
+
+
+def _number(value: Any, label: str) -> float:
+    if isinstance(value, OF_TIME):
+        raise TypeError(of_times(f"{label} of X", type(value).__name__))
+    if not isinstance(value, Real | np.bool_ | Decimal):
+        kind = type(value).__name__
+        raise TypeError(f"{label} of X: argument must be a string or a number, got {kind}")
+    return float(value)
+
+
+def _is_missing(value: Any) -> bool:
     import pandas as pd
 
-    names, native = frame.columns, frame.to_native()
-    whole = isinstance(native, pd.DataFrame)
-    series = (native[name] for name in native) if whole else frame.iter_columns()
-    pairs = zip(series, names, strict=True)
-    return Table([column_of(values, f"column {name!r}") for values, name in pairs], names)
+    return pd.isna(value) is True

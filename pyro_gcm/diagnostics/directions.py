@@ -10,8 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from pyro_gcm._utils.validation import positive_int, seed_of, shown
-from pyro_gcm.data.columns import Column
-from pyro_gcm.data.tables import read_table
+from pyro_gcm.data.tables import Column, read_table
 
 Array = npt.NDArray[np.float64]
 

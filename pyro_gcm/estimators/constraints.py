@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyro_gcm._utils.validation import without_tensor
-from pyro_gcm.data.columns import Column
+from pyro_gcm.data.tables import Column
 
 
 def directions(monotonic_cst: Any, count: int, names: Sequence[str] | None) -> list[int]:

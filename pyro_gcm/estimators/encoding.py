@@ -20,7 +20,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.validation import WrongCell, as_tensor
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.data.columns import Column
+from pyro_gcm.data.tables import Column
 
 #: Levels of a category with fewer training rows than this share one level with unseen ones.
 _FEWEST_ROWS = 5

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.validation import shown
-from pyro_gcm.data.columns import Column
+from pyro_gcm.data.tables import Column
 from pyro_gcm.estimators.encoding import FAR, ColumnEncoding, TableEncoding
 from pyro_gcm.estimators.targets import Array
 

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.validation import WrongCell, kind, shown, without_tensor
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.data.columns import OF_TIME, of_times, unmasked
-from pyro_gcm.data.tables import as_frame
+from pyro_gcm.data.tables import OF_TIME, as_frame, of_times, unmasked
 
 Array = npt.NDArray[np.float64]
 Values = npt.NDArray[Any]

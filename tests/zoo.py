@@ -201,7 +201,7 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 
 def make(family: type = GCM, dtype: torch.dtype = torch.float64, **options: Any) -> Any:
-    """A small untrained model, the same at every call."""
+    """A small untrained model, the same at every call, with a guide that is not at the prior."""
     r_dim = 1 if options.get("response") == "quantile" else R_DIM
     with torch.random.fork_rng(), default_dtype(dtype):
         torch.default_generator.manual_seed(0)
@@ -209,7 +209,16 @@ def make(family: type = GCM, dtype: torch.dtype = torch.float64, **options: Any)
         sizes = {"hidden": 4, "z_dim": 2, "num_samples": 16, "seed": 3}
         if issubclass(family, MemberGCM):
             sizes = {"hidden": 4, "seed": 3}
-        return family(X_DIM, r_dim, **{**sizes, **parts})
+        return off_the_prior(family(X_DIM, r_dim, **{**sizes, **parts}))
+
+
+@torch.no_grad()
+def off_the_prior(model: Any) -> Any:
+    """The model with random numbers in the last layer of its guide, if that is zero."""
+    for parameter in () if model.z_guide is None else model.z_guide.parameters():
+        if not parameter.any():
+            parameter.normal_(0.0, 0.2)
+    return model
 
 
 def _makes(part: Any) -> bool:

@@ -183,12 +183,12 @@ def _guide_part(guide: Any, model: Any, hidden: Any) -> nn.Module | None:
     if guide == "prior":
         raise ValueError("guide='prior' with prior='standard' would never read x: use 'amortised'")
     x_dim, r_dim, z_dim = model.x_dim, model.r_dim, model.z_dim
-    if isinstance(guide, nn.Module):
-        part = guide
-    elif guide == "amortised":
-        part = AmortizedGuide(_GUIDES[guide](x_dim, z_dim, hidden))
-    else:
-        part = PosteriorGuide(_GUIDES[guide](x_dim + r_dim + 1, z_dim, hidden))
+    part = guide
+    if not isinstance(guide, nn.Module):
+        of_x = guide == "amortised"
+        wrap, columns = (AmortizedGuide, x_dim) if of_x else (PosteriorGuide, x_dim + r_dim + 1)
+        with torch.random.fork_rng([]):  # the other parts start alike with every guide
+            part = wrap(_GUIDES[guide](columns, z_dim, hidden), from_prior=True)
     refusal = None if model.reads_x else refusal_of(part, (x_dim,), 2)
     if refusal is not None:
         raise ValueError(

@@ -60,7 +60,7 @@ class GCM(Monotone):
     :param guide: "prior" (z drawn from p(z|x)), "amortised" (q(z|x)), "posterior" (q(z|x, r, y)),
         the last two also with the endings "_full" (full covariance) and "_flow"; or a module that
         takes (x, r, y), standardised, to a distribution of z. By default "prior", and "amortised"
-        with prior "standard".
+        with prior "standard". A guide with a name corrects the prior, where it starts.
     :param z_dim: dimension D of z.
     :param hidden: width of the two tanh layers of every network, or widths of any number of layers.
     :param alternatives: number G of alternatives; y = 1 if the costs of at least one stay below its

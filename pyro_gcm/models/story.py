@@ -16,6 +16,7 @@ from pyro_gcm.distributions.costs import sides
 from pyro_gcm.inference import programs
 from pyro_gcm.inference.reading import READER, Plan
 from pyro_gcm.nets import Standardizer
+from pyro_gcm.nets.latent import corrected
 from pyro_gcm.prediction.base_samples import BaseSamples, Latent
 from pyro_gcm.prediction.predicted import Dry
 from pyro_gcm.responses import Response
@@ -119,9 +120,10 @@ class Story(nn.Module):
             raise ValueError("x must be given: the guide reads it")
         if self.z_guide is None:
             return self.z_dist(x)
-        x = self.x_standardizer(x)
+        e = self.x_standardizer(x)
         r = None if r is None else self.r_standardizer(r)
-        return self.z_guide(x, r, None if y is None else self.response.standardized(y).to(x.dtype))
+        q = self.z_guide(e, r, None if y is None else self.response.standardized(y).to(e.dtype))
+        return corrected(self.z_dist(x), q) if getattr(self.z_guide, "from_prior", False) else q
 
     def covariates(self, z: Any, x: Tensor) -> Tensor:
         """Return x [B, x_dim] as the factors of the model read it after z: standardised."""

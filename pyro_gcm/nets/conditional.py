@@ -35,6 +35,15 @@ def mlp(in_dim: int, out_dim: int, hidden: Hidden) -> nn.Sequential:
     return nn.Sequential(*layers, Linear(widths[-1], out_dim))
 
 
+@torch.no_grad()
+def start_at_zero(network: nn.Module) -> None:
+    """Set the last layer of a network to zero, or those of a flow's transforms."""
+    for part in network.modules():
+        if isinstance(part, nn.Sequential):
+            for parameter in part[-1].parameters():
+                parameter.zero_()
+
+
 def widths_of(hidden: Hidden) -> list[int]:
     """The widths of hidden layers from the width of two, or from those of any number of them."""
     listed = isinstance(hidden, Sequence) and not isinstance(hidden, str)
@@ -132,6 +141,10 @@ class AmortizedGuide(nn.Module):
 
     :param q_z: a network from a context to a distribution of z, such as `Conditional`,
         `ConditionalFlow` or `ConditionalMixture`. Its context has x_dim columns.
+    :param from_prior: whether a model is to take q_z, a normal or a `ConditionalFlow`, for a
+        correction of its prior, as that of a guide with a name is: q_z has the draws that stand in
+        the place of N(0, I), in units of the prior. Its last layer is set to zero, and so
+        q(z | x) starts at the prior.
 
     >>> import pyro.distributions as dist
     >>> from pyro_gcm.nets import Conditional
@@ -140,12 +153,17 @@ class AmortizedGuide(nn.Module):
     torch.Size([5])
     """
 
-    def __init__(self, q_z: nn.Module) -> None:
+    def __init__(self, q_z: nn.Module, from_prior: bool = False) -> None:
         super().__init__()
-        self.q_z = q_z
+        self.q_z, self.from_prior = q_z, from_prior
+        if from_prior:
+            start_at_zero(q_z)
 
     def forward(self, x: Tensor, r: Tensor | None = None, y: Tensor | None = None) -> Any:
-        """The distribution of z, with batch shape [B], for standardised x [B, x_dim]."""
+        """The distribution of z, with batch shape [B], for standardised x [B, x_dim].
+
+        With `from_prior` it is the correction of a prior N(0, I).
+        """
         return self.q_z(x)
 
 
@@ -158,6 +176,7 @@ class PosteriorGuide(AmortizedGuide):
 
     :param q_z: a network from a context to a distribution of z. Its context is [x, r, y], with
         x_dim + r_dim + 1 columns.
+    :param from_prior: as for `AmortizedGuide`.
 
     >>> import pyro.distributions as dist
     >>> from pyro_gcm.nets import Conditional

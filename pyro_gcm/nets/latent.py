@@ -13,11 +13,13 @@ from typing import Any
 import pyro.distributions as dist
 import torch
 from pyro.contrib.zuko import ZukoToPyro
+from pyro.distributions.transforms import AffineTransform, LowerCholeskyAffine
 from torch import Tensor, nn
 from torch.distributions import constraints
 
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import broadcast_shapes, positive_int
+from pyro_gcm.distributions import coordinates
 from pyro_gcm.distributions.numerics import ndtr
 from pyro_gcm.nets.conditional import Hidden, mlp, positive, widths_of
 from pyro_gcm.nets.products import with_even_rows
@@ -207,6 +209,52 @@ class FlowDistribution(ZukoToPyro):
     def expand(self, batch_shape: Any, _instance: Any = None) -> FlowDistribution:
         """The same flow over a larger batch shape."""
         return FlowDistribution(self.dist.expand(torch.Size(batch_shape)))
+
+
+def corrected(prior: Any, correction: Any) -> Any:
+    """The prior with T(e) in the place of the e that it makes of its draws: the prior, if T(e) = e.
+
+    For a normal prior m + s e and for a flow e is standard normal. Any other prior is taken as
+    m + s e with its location and scale, or with 0 and 1 if it has none.
+
+    :param correction: distribution of T(e) for standard normal e, [B], of event shape [D]: a
+        normal with diagonal or full covariance, or a flow.
+    :raises ValueError: for another correction.
+    """
+    own, change = coordinates(prior), coordinates(correction)
+    if not isinstance(change, dist.Normal | dist.MultivariateNormal | FlowDistribution):
+        raise ValueError(
+            "a guide with from_prior=True corrects the prior by a normal or a ConditionalFlow, "
+            f"got {type(change).__name__}"
+        )
+    if isinstance(own, FlowDistribution):
+        return dist.TransformedDistribution(correction, [own.dist.transform.inv])
+    m, s = getattr(own, "loc", 0.0), getattr(own, "scale", 1.0)
+    units = AffineTransform(m, s, event_dim=1)
+    if isinstance(own, dist.Normal):
+        if isinstance(change, dist.Normal):
+            return dist.Normal(m + s * change.loc, s * change.scale).to_event(1)
+        if isinstance(change, dist.MultivariateNormal):
+            scale_tril = own.scale.unsqueeze(-1) * change.scale_tril
+            return dist.MultivariateNormal(m + s * change.loc, scale_tril=scale_tril)
+        return dist.TransformedDistribution(change, [units])
+    step: Any
+    if isinstance(change, dist.Normal):
+        step = AffineTransform(change.loc, change.scale, event_dim=1)
+    elif isinstance(change, dist.MultivariateNormal):
+        step = _Triangular(change.loc, change.scale_tril)
+    else:
+        step = change.dist.transform.inv
+    prior = prior.expand(correction.batch_shape)
+    return dist.TransformedDistribution(prior, [units.inv, step, units])
+
+
+class _Triangular(LowerCholeskyAffine):
+    """Pyro's map e -> loc + L e with a matrix L for each row."""
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """log det L, [...]."""
+        return self.scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1).expand(x.shape[:-1])
 
 
 class DiagNormalMixture(dist.MixtureOfDiagNormals):

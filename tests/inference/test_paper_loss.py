@@ -8,6 +8,7 @@ from typing import Any
 import pyro.distributions as dist
 import pytest
 import torch
+import zoo
 from torch import Tensor, nn
 
 from pyro_gcm import IGCM
@@ -111,7 +112,7 @@ def problem(prior: str, kernel_prior: str, kernel_guide: Any, case: str) -> Any:
     model.x_standardizer.learn(x)
     model.r_standardizer.learn(r)
     model.response.learn_unit(y)
-    return model, (x, r, y)
+    return zoo.off_the_prior(model), (x, r, y)
 
 
 def read(model: IGCM, rows: tuple[Tensor, ...], num_particles: int) -> Scored:

@@ -103,7 +103,7 @@ class Scored(Reader):
 
     def read(self, x: Tensor, r: Tensor, y: Tensor) -> Scored:
         """The guide and then the story of a batch."""
-        if self.model.shared_sites():
+        if len(self.model.shared_guide):  # of sites that all rows share
             self.model.guide_shared(self._share_guided)
             self.shared = self.model.shared(self.share)
         self.x, self.r, self.shape = x, r, (self.bound.num_particles, len(x))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -18,14 +18,10 @@ from torch import Tensor
 
 from pyro_gcm.distributions.base import Expandable
 from pyro_gcm.distributions.costs import prepend_atom
-from pyro_gcm.distributions.families import (
-    StandardFamily,
-    of_same_family,
-    parameters_of,
-    tail_log_probs,
-)
+from pyro_gcm.distributions.families import cost_family, tail_log_probs
 from pyro_gcm.distributions.numerics import in_transform, log_any, on_grid, probit
 from pyro_gcm.distributions.products import Rising, from_planes, planes, probabilities
+from pyro_gcm.distributions.standard_families import StandardFamily
 
 #: Below this probability the product form may have lost digits, and the log form takes its place.
 SMALLEST_PRODUCT = 1e-260
@@ -183,38 +179,33 @@ class EventForms(Expandable):
     @property
     def has_rows(self) -> bool:
         """Whether rows of the last batch dimension can be computed apart, with the same bits."""
-        return self.batch_shape[-1:] > (1,) and bool(parameters_of(self.base_dist))
+        return self.base_dist is not None and bool(cost_family(type(self.base_dist)).parameters)
 
     def of_rows(self, rows: slice) -> Any:
         """The event of some rows of the last batch dimension, for its probabilities alone."""
-
-        def part(values: Tensor, event_dim: int) -> Tensor:
-            return some(values, rows, event_dim)
-
-        new = self._of(part, (*self.batch_shape[:-1], len(range(self.batch_shape[-1])[rows])))
-        if self.odds64 is not None:
-            new.odds64 = some(self.odds64, rows, len(self.cost_shape) - 1)
+        count = len(range(self.batch_shape[-1])[rows])
+        new = self._of(partial(some, rows=rows), (*self.batch_shape[:-1], count))
+        if self.logits is not None and self.odds64 is not None:
+            new.odds64 = some(self.odds64, len(self.cost_shape) - 1, rows)
         return new
 
     def _where(self, chosen: Tensor) -> Any:
         """The event of the elements [n] that a mask of a shape ending in `batch_shape` chooses."""
 
         def part(values: Tensor, event_dim: int) -> Tensor:
-            event_shape = self.cost_shape[:event_dim]
-            return values.expand(chosen.shape + event_shape)[chosen]
+            return values.expand(chosen.shape + self.cost_shape[:event_dim])[chosen]
 
         return self._of(part, (int(chosen.sum()),))
 
     def _of(self, part: Callable[[Tensor, int], Tensor], batch_shape: Sequence[int]) -> Any:
         """The event of a part of each parameter, which has so many dimensions of the event."""
-        new, dims = copy.copy(self), len(self.cost_shape)
+        new, dims, family = copy.copy(self), len(self.cost_shape), cost_family(type(self.base_dist))
         for computed in ("rising", "odds64", "points"):
             new.__dict__.pop(computed, None)
-        base = self.base_dist
-        known = parameters_of(base) or {"loc": base.loc, "scale": base.scale}
-        for name, values in known.items():
-            known[name] = part(values, dims)
-        new.base_dist = of_same_family(base, **known)
+        known = {}
+        for name in family.parameters:
+            known[name] = part(getattr(self.base_dist, name), dims)
+        new.base_dist = family.distribution(**known, validate_args=False)
         new.revenue = new.point = part(self.point, dims)
         new.logits = None if self.logits is None else part(self.logits, dims - 1)
         new._batch_shape = torch.Size(batch_shape)
@@ -262,7 +253,7 @@ class EventForms(Expandable):
         return self
 
 
-def some(values: Tensor, rows: slice, event_dim: int = 0) -> Tensor:
+def some(values: Tensor, event_dim: int, rows: slice) -> Tensor:
     """Some rows of values [..., B, *event], which may also be the same for all rows."""
     if values.dim() <= event_dim or values.shape[-1 - event_dim] == 1:
         return values

@@ -37,26 +37,29 @@ class CostFamily(NamedTuple):
     so that the smaller one can be inverted.
     `parameters` names the tensors that determine a distribution of the class, and of which its
     constructor makes it; it is empty where these are not all.
+    `distribution` is the class itself.
     `standard` is the family at loc 0 and scale 1, for the product form of the event; without it the
     probabilities come from `log_tails`.
     """
 
     log_tails: LogTails
     quantile: Quantile
-    parameters: tuple[str, ...] = ()
+    parameters: tuple[str, ...]
+    distribution: Any
     standard: StandardFamily | None = None
 
 
-def _built_in(standard: StandardFamily) -> CostFamily:
+def _built_in(distribution: type, standard: StandardFamily) -> CostFamily:
     return CostFamily(
         lambda d, value: standard.log_tails(value, d.loc, d.scale),
         lambda d, log_p, log_q: d.loc + d.scale * standard.quantile_of_logs(log_p, log_q),
         ("loc", "scale"),
-        standard=standard,
+        distribution,
+        standard,
     )
 
 
-_FAMILIES: dict[type, CostFamily] = {cls: _built_in(own) for cls, (_, own) in BUILT_IN.items()}
+_FAMILIES: dict[type, CostFamily] = {cls: _built_in(cls, own) for cls, (_, own) in BUILT_IN.items()}
 _NAMES: dict[str, type] = {name: cls for cls, (name, _) in BUILT_IN.items()}
 
 
@@ -113,8 +116,7 @@ def of_same_family(base: Any, **parameters: Tensor) -> Any:
 
     Of the registered class: a subclass may have another constructor.
     """
-    registered: Any = next(cls for cls in type(base).__mro__ if cls in _FAMILIES)
-    return registered(**parameters, validate_args=False)
+    return cost_family(type(base)).distribution(**parameters, validate_args=False)
 
 
 def base_distribution(value: Any) -> Any:
@@ -130,6 +132,24 @@ def base_distribution(value: Any) -> Any:
             f".to_event), got {type(value).__name__}"
         )
     return value
+
+
+def univariate(name: str, value: Any) -> tuple[Any, CostFamily]:
+    """The univariate distribution of a cost or a revenue [K] or [G, K], and its family.
+
+    :param name: of the argument, for an error.
+    :raises TypeError: unless it is a distribution of a registered family.
+    :raises ValueError: for another event shape, and for dependent coordinates.
+    """
+    if not isinstance(value, torch.distributions.Distribution):
+        raise TypeError(f"{name} must be a tensor or a distribution, got {type(value).__name__}")
+    if len(value.event_shape) not in (1, 2):
+        raise ValueError(
+            f"{name} has event_dim {len(value.event_shape)}, expected 1 for [K] or 2 for [G, K]; "
+            "use .to_event(1) or .to_event(2)"
+        )
+    base = base_distribution(value)
+    return base, cost_family(type(base))
 
 
 def tail_log_probs(distribution: Any, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -228,7 +248,7 @@ def register_cost_family(
         return lifted(value, lambda finite: (log_cdf(d, finite), log_survival(d, finite)))
 
     found = quantile or _searched(log_cdf, log_survival)
-    _FAMILIES[distribution] = CostFamily(log_tails, found, _parameters(example))
+    _FAMILIES[distribution] = CostFamily(log_tails, found, _parameters(example), distribution)
     if name is not None:
         _NAMES[name] = distribution
 

@@ -13,9 +13,8 @@ LOG_2 = math.log(2.0)
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
-def in_transform() -> bool:
-    """Whether a transform of `torch.func` runs, in which no step may depend on values."""
-    return torch._C._are_functorch_transforms_active()
+#: Whether a transform of `torch.func` runs, in which no step may depend on values.
+in_transform: Callable[[], bool] = torch._C._are_functorch_transforms_active
 
 
 class Transformable(torch.autograd.Function):

@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from pyro_gcm._utils.validation import broadcast_shapes
-from pyro_gcm.distributions.base import Enumerable, EventOutcome
-from pyro_gcm.distributions.costs import InfiniteCost, Left, univariate
+from pyro_gcm.distributions.base import Enumerable, EventOutcome, Left
+from pyro_gcm.distributions.costs import InfiniteCost
 from pyro_gcm.distributions.event_forms import EventForms
-from pyro_gcm.distributions.families import cost_family
+from pyro_gcm.distributions.families import univariate
 from pyro_gcm.distributions.posteriors import CostPosterior, RevenuePosterior
 
 
@@ -62,7 +62,7 @@ class OrderEvent(EventForms, BinaryOutcome):
     maximum of Sill (1997) for several.
 
     :param cost: tensor `[..., K]` or `[..., G, K]`, or a distribution with that event shape, or
-        what a story's site gave (`costs.Left`).
+        what a story's site gave (`base.Left`).
     :param revenue: tensor or distribution that broadcasts against it.
     :param cost_event_dim: 1 for `[K]`, 2 for `[G, K]`. A distribution determines it; for two
         tensors it is 1 by default.
@@ -88,18 +88,23 @@ class OrderEvent(EventForms, BinaryOutcome):
         bases: list[Any] = []
         likes: list[Tensor] = []
         shapes: list[torch.Size] = []
+        dims: list[int] = []
         value: Any
         for name, value in (("cost", finite), ("revenue", revenue)):
-            base = None if isinstance(value, Tensor) else univariate(name, value)
-            bases.append(base)
-            if base is None:
-                likes.append(value)
-                shapes.append(value.shape)
+            if isinstance(value, Tensor):
+                base, like, shape, event_shape = None, value, value.shape, torch.Size()
             else:
-                self.standard = cost_family(type(base)).standard
-                likes.append(getattr(base, next(iter(base.arg_constraints))))
-                shapes.append(value.batch_shape + value.event_shape)
-        dims = [len(getattr(value, "event_shape", ())) for value in (finite, revenue)]
+                base, family = univariate(name, value)
+                self.standard = family.standard
+                like, event_shape = (
+                    getattr(base, next(iter(base.arg_constraints))),
+                    value.event_shape,
+                )
+                shape = value.batch_shape + event_shape
+            bases.append(base)
+            likes.append(like)
+            shapes.append(shape)
+            dims.append(len(event_shape))
         event_dim = cost_event_dim or max(dims) or 1
         for name, found in zip(("cost", "revenue"), dims, strict=True):
             if found not in (0, event_dim) or event_dim > 2:

@@ -56,7 +56,7 @@ class Rising:
         #: Of some coordinates a few values, and what `_at` gives for them.
         self.tables: dict[int, tuple[Tensor, dict[bool, Any]]] = {}
         self.odds = None  # of an infinite cost, [G, ...]
-        if event.odds64 is not None:
+        if event.logits is not None:
             like = event.odds64 if len(self.shape) == 2 else event.odds64.unsqueeze(-1)
             self.odds = planes(like, self.shape[:-1] or torch.Size([1]))
 
@@ -136,9 +136,10 @@ class Rising:
         numbers = math.prod(map(max, every[0].shape[1:], every[1].shape[1:]))
         many = 1 if numbers > _CACHED or self.tables else len(points)  # coordinates at a time
         for start in range(0, len(points), many):
-            some, loc, steepness = (values[start : start + many] for values in every)
-            known = self._known(start, some, loc, steepness, log) if self.tables else None
-            pair: Any = known or self._at(some, loc, steepness, log)
+            some = slice(start, start + many)
+            parts = every[0][some], every[1][some], every[2][some]
+            known = self._known(start, *parts, log) if self.tables else None
+            pair: Any = known or self._at(*parts, log)
             yield from zip(pair[0], pair[1] if log else repeat(None))  # noqa: B905
 
     def _at(
@@ -190,8 +191,10 @@ def planes(values: Tensor, event_shape: torch.Size) -> Tensor:
 
 def aligned(*several: Tensor) -> list[Tensor]:
     """Planes [n, ...] with as many dimensions, so that they broadcast behind the first one."""
-    dims = max(values.dim() for values in several)
-    return [v if v.dim() == dims else v[(slice(None), *[None] * (dims - v.dim()))] for v in several]
+    dims, found = max(map(Tensor.dim, several)), []
+    for values in several:
+        found.append(values[(slice(None), *[None] * (dims - values.dim()))])
+    return found
 
 
 def from_planes(values: Tensor, event_shape: torch.Size) -> Tensor:

@@ -17,7 +17,7 @@ from torch.distributions import biject_to
 
 from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import checked_data, positive_int
-from pyro_gcm.distributions.costs import Left
+from pyro_gcm.distributions.base import Left
 from pyro_gcm.inference.reading import Plan, Reached, Reader, of
 from pyro_gcm.inference.views import SiteGuard
 from pyro_gcm.nets.conditional import positive

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm.distributions import LazyDistribution
-from pyro_gcm.distributions.costs import Left
+from pyro_gcm.distributions.base import Left
 from pyro_gcm.nets import Standardizer
 
 #: A program of Pyro's.

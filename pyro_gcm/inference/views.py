@@ -19,7 +19,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.validation import positive
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.distributions.costs import Left
+from pyro_gcm.distributions.base import Left
 from pyro_gcm.inference.reading import Program
 
 _CURE = (

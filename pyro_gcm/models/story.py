@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pyro_gcm._utils.validation import one_of
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
-from pyro_gcm.distributions.costs import sides
+from pyro_gcm.distributions.base import sides
 from pyro_gcm.inference import programs
 from pyro_gcm.inference.reading import READER, Plan
 from pyro_gcm.nets import Standardizer

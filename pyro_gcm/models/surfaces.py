@@ -264,7 +264,7 @@ class Monotone(Surfaces):
                 if self.tells_the_figure:
                     # A member's map is chosen by e.
                     mapped = self.mapped(moved, known.get("e", x))
-                    own = some(mapped, slice(kept), len(self.cost_shape))
+                    own = some(mapped, len(self.cost_shape), slice(kept))
                     p_y = draws.p_y.with_revenue(own)
                 else:
                     again = Predicted(self, self.prediction_plan, known=known)

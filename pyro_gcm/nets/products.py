@@ -50,8 +50,10 @@ def linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if rows.dim() < 2 or rows.shape[-2] <= block or rows.shape[-2] % block:
         return nn.functional.linear(rows, weight, bias)
     flat = rows.flatten(0, -2)
-    parts = flat.split(len(flat) // rows.shape[-2] * block)
-    whole = torch.cat([nn.functional.linear(part, weight, bias) for part in parts])
+    parts = []
+    for part in flat.split(len(flat) // rows.shape[-2] * block):
+        parts.append(nn.functional.linear(part, weight, bias))
+    whole = torch.cat(parts)
     return whole.reshape(*rows.shape[:-1], len(weight))
 
 

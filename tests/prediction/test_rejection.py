@@ -11,7 +11,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from pyro_gcm.distributions.costs import Left
+from pyro_gcm.distributions.base import Left
 from pyro_gcm.prediction import proposals as module
 from pyro_gcm.prediction.draws import Draws, Rows
 from pyro_gcm.prediction.proposals import PROPOSALS_PER_DRAW, Tally, rejection

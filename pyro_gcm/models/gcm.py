@@ -8,12 +8,14 @@ from functools import partial
 from typing import Any
 
 import pyro.distributions as dist
+import torch
 from torch import Tensor, nn
 
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import KnownMoments
 from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import broadcast_shapes, positive_int, seed_of
+from pyro_gcm.distributions.numerics import coarse
 from pyro_gcm.inference.reading import Plan, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.story import once
@@ -263,3 +265,15 @@ class GCM(Monotone):
         :raises ValueError: for another name, and for a model with one response.
         """
         return self.response.model_of(self, name)
+
+    def mapped(self, r: Tensor, covariates: Tensor | None = None) -> Tensor:
+        """h(r), of given draws, or of all members without them."""
+        standard = self.r_standardizer(r)
+        if torch.is_grad_enabled():
+            return self.revenue_map(standard)
+        # In predictions. Functions of a map in float64 err by more than a step of its inputs.
+        mapped = self.revenue_map(coarse(standard))
+        if not torch.compiler.is_compiling() and mapped.isnan().any():
+            row = int(mapped.isnan().flatten(1).any(1).nonzero()[0])
+            raise ValueError(f"revenue_map gives NaN for the revenues r = {r[row].tolist()}")
+        return mapped

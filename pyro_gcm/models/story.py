@@ -203,7 +203,8 @@ class Story(nn.Module):
 
         :raises TypeError: for one of `views`, "model" or "guide".
         """
-        for view in self.overrides(*views):
+        kind: Any = type(self)
+        for view in _overridden(kind, views):
             instead = "story" if view == "model" else "guide_story"
             raise TypeError(
                 f"{type(self).__name__} overrides {view}, a view of its story in Pyro that fit, "

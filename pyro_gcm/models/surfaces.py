@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,7 +21,6 @@ from pyro_gcm._utils.validation import (
     share,
 )
 from pyro_gcm.distributions.event_forms import some
-from pyro_gcm.distributions.numerics import coarse
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.models.predictions import Count, prediction
 from pyro_gcm.prediction.base_samples import FixedNoise
@@ -59,7 +56,8 @@ class Surfaces(Posteriors):
             [b, ...], such as `lambda p: (p >= 0.9).int().argmax(1)`, the first revenues that reach
             0.9. The whole surface is then never held.
         :param memory: limit of the working memory in megabytes (10^6 bytes), beside the result and
-            what the networks need for a block of rows. The numbers do not depend on it.
+            what the networks need for a block of rows, and for revenues. The numbers do not depend
+            on it.
         :returns: [B, R], or what `reduce` returns for all rows, [B, ...].
         :raises ValueError: for a result of `reduce` with another number of rows.
 
@@ -122,21 +120,13 @@ class Surfaces(Posteriors):
 class Monotone(Surfaces):
     """A model of which r enters y alone, by a map, unless a story of one's own says otherwise."""
 
-    revenue_map: Any
+    #: h(r) of given draws, by what is read of x, or of all members.
+    mapped: Callable[..., Tensor]
 
     @property
     def tells_the_figure(self) -> bool:
         """Whether r enters y alone, through its map, so that predictions need not be read anew."""
         return not self.overrides("story", "y_dist")
-
-    def mapped(self, r: Tensor, covariates: Tensor | None = None) -> Tensor:
-        """h(r), of given draws, or of all members without them."""
-        standard = self.r_standardizer(r)
-        if torch.is_grad_enabled():
-            mapped: Tensor = self.revenue_map(standard)
-            return mapped
-        # In predictions. Functions of a map in float64 err by more than a step of its inputs.
-        return _no_nan(self.revenue_map(coarse(standard)), r)
 
     def surface_blocks(
         self, x: Tensor, revenues: Tensor, noise: FixedNoise, memory: float
@@ -145,14 +135,9 @@ class Monotone(Surfaces):
         if not self.tells_the_figure:
             yield from super().surface_blocks(x, revenues, noise, memory)
             return
-        dims, coordinates = len(self.cost_shape), math.prod(self.map_shape(self.cost_shape))
-        size = max(1, int(memory / (256 * coordinates)))
-
-        @lru_cache(maxsize=1)
-        def mapped(start: int) -> Tensor:  # [R, members or 1, 1, (G,) K]
-            part = in_blocks(self.mapped, revenues[start : start + size], draws=16)
-            return part.reshape(len(part), -1, 1, *part.shape[-dims:])
-
+        costs = self.cost_shape
+        every = in_blocks(self.mapped, revenues, draws=16)
+        every = every.reshape(len(every), -1, 1, *costs)  # [R, members or 1, 1, (G,) K]
         dtype = self.response.prediction_dtype(self.dtype)
         few = max(1, int(memory / (4 * dtype.itemsize * len(revenues))))
         for count, (rows,) in blocks(x, draws=max(noise.count, PASS // _ROWS)):
@@ -161,18 +146,13 @@ class Monotone(Surfaces):
             step = draws.apart(min(few, count), len(rows))
             for first in range(0, count, step):
                 own = draws.of_rows(slice(first, first + step)) if step < len(rows) else draws
-                event = own.p_y.event
-                at_once = max(
-                    1, _PLANES // (event.batch_shape.numel() * math.prod(self.cost_shape))
-                )
-                found = []
-                for start in range(0, len(revenues), size):
-                    whole = mapped(start)
-                    if whole.shape[1] == 1 and event.has_rows:  # one map for all draws
-                        event.rising.tabulate(event.with_revenue(whole).points, memory / 32)
-                    for part in whole.split(at_once):
-                        values = self.response.predict(own.p_y.with_revenue(part))
-                        found.append(own.mean(values).to(dtype))
+                event, found = own.p_y.event, []
+                if every.shape[1] == 1 and event.has_rows:  # one map for all draws
+                    event.rising.tabulate(event.with_revenue(every).points, memory / 32)
+                numbers = event.batch_shape.numel() * math.prod(costs)
+                for part in every.split(max(1, _PLANES // numbers)):
+                    values = self.response.predict(own.p_y.with_revenue(part))
+                    found.append(own.mean(values).to(dtype))
                 yield from torch.cat(found).T[: count - first].split(few)
 
     @prediction
@@ -288,26 +268,17 @@ def _with_start(r: ArrayLike | None, count: int, revenue: int, loc: Tensor) -> T
         return loc.expand(count, -1)
     rows, size = as_tensor("r", r, loc.device).double(), len(loc)
     if rows.dim() == 1:
-        if len(rows) not in (size - 1, size):
-            raise ValueError(f"r must have {size - 1} or {size} values, got {len(rows)}")
         rows = rows.expand(count, -1)
-    if rows.dim() == 2 and rows.shape[1] == size - 1:
+    if rows.dim() != 2 or rows.shape[1] not in (size - 1, size):
+        raise ValueError(f"r must have {size - 1} or {size} values, got shape {tuple(rows.shape)}")
+    if rows.shape[1] == size - 1:
         gap = rows.new_full((len(rows), 1), torch.nan)
         rows = torch.cat([rows[:, :revenue], gap, rows[:, revenue:]], 1)
-    if rows.dim() == 2 and rows.shape[1] == size:
-        given = rows[~rows[:, revenue].isnan(), revenue]
-        if len(given):
-            raise ValueError(
-                f"r must have NaN in column {revenue}, the revenue that is searched for, or leave "
-                f"the column out, got {given[0].item():g}"
-            )
-        rows = torch.where(torch.arange(size, device=rows.device) == revenue, loc, rows)
+    given = rows[~rows[:, revenue].isnan(), revenue]
+    if len(given):
+        raise ValueError(
+            f"r must have NaN in column {revenue}, the revenue that is searched for, or leave the "
+            f"column out, got {given[0].item():g}"
+        )
+    rows = torch.where(torch.arange(size, device=rows.device) == revenue, loc, rows)
     return matrix("r", rows, size, "r_dim")
-
-
-def _no_nan(mapped: Tensor, r: Tensor) -> Tensor:
-    """Return mapped revenues [n, ...]; ValueError where a map gives NaN for revenues [n, m]."""
-    if not torch.compiler.is_compiling() and mapped.isnan().any():
-        row = int(mapped.isnan().flatten(1).any(1).nonzero()[0])
-        raise ValueError(f"revenue_map gives NaN for the revenues r = {r[row].tolist()}")
-    return mapped

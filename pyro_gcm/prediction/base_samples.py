@@ -193,10 +193,11 @@ class FixedNoise(Noise):
         q = of(q)
         if q.has_enumerate_support:
             return self._every_value(name, q)
+        base = self._base(name, q)
         if not isinstance(q, MixtureOfDiagNormals):
-            return self.proposed(name, q), None
+            return driven_draws(q, base, self._samples.seed), None
         which = self._number(name, q.locs.shape[-2], q.locs)
-        base = self._base(name, q)[torch.arange(self.count, device=which.device) // self.strata]
+        base = base[torch.arange(self.count, device=which.device) // self.strata]
         loc, scale, logits = (
             part.index_select(dim, which).movedim(dim, 0)
             for part, dim in ((q.locs, -2), (q.coord_scale, -2), (q.probs, -1))

@@ -128,8 +128,11 @@ class Predicted(Reader):
         weights = self.log_weights
         if weights is not None:
             weights = torch.log_softmax(weights, 0)
-        separate = {name: (v, self._log_separate) for name, v in self.separate.items()}
-        return Draws(self.noise.count, self.drawn, self.left, self.p_y, weights, separate)
+        draws = Draws(self.noise.count, self.drawn, self.left, self.p_y, weights)
+        if self.separate:
+            own = {name: (v, self._log_separate) for name, v in self.separate.items()}
+            return draws._replace(separate=own)
+        return draws
 
     def _share_guided(self, name: str, q: Any) -> Tensor:
         """Draws of a site that all rows share from its fitted guide, one for each draw of a row."""

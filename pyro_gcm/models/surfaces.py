@@ -32,7 +32,7 @@ Reduce = Callable[[Tensor], Tensor]
 #: Rows of x that are evaluated at all revenues at a time, at most.
 _ROWS = 64
 #: Numbers of all coordinates that are computed together: few enough for a processor's cache.
-_PLANES = 1 << 18
+_PLANES = 3 << 16
 
 
 class Surfaces(Posteriors):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from torch import nn
@@ -23,7 +22,7 @@ class Recipe(NamedTuple):
     """The registered name of a class, and the arguments that its constructor was called with."""
 
     name: str
-    arguments: Mapping[str, Any] = MappingProxyType({})
+    arguments: Mapping[str, Any]
 
 
 def register(name: str) -> Callable[[Class], Class]:
@@ -78,7 +77,7 @@ def _copied(value: Any) -> Any:
 def recipe_of(part: Any) -> Recipe | None:
     """How a part was made; None for one from outside of the library."""
     if type(part) is nn.Identity:
-        return Recipe("nets.Identity")
+        return Recipe("nets.Identity", {})
     return getattr(part, "__dict__", {}).get("_recipe")
 
 
@@ -103,8 +102,7 @@ def made_again(cls: type, arguments: Mapping[str, Any]) -> Any:
     :raises TypeError: for arguments that the constructor does not have.
     """
     signature = inspect.signature(cls)
-    unknown = sorted(arguments.keys() - signature.parameters.keys())
-    if unknown:
-        raise TypeError(f"{cls.__name__} has no argument {unknown[0]!r}")
+    if unknown := arguments.keys() - signature.parameters.keys():
+        raise TypeError(f"{cls.__name__} has no argument {min(unknown)!r}")
     bound = inspect.BoundArguments(signature, dict(arguments))
     return cls(*bound.args, **bound.kwargs)

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import FrameType
+from typing import Any
 
 _INSIDE = ("pyro", "torch", "contextlib", "functools")  # "pyro" stands for pyro_gcm as well
 
@@ -17,8 +17,7 @@ _TOLD: ContextVar[set[str] | None] = ContextVar("told", default=None)
 @contextmanager
 def told_once() -> Iterator[None]:
     """Inside, `warn_user` says nothing twice: a fit of several models has one warning."""
-    told = _TOLD.get()
-    token = _TOLD.set(set() if told is None else told)
+    token = _TOLD.set(set() if (told := _TOLD.get()) is None else told)
     try:
         yield
     finally:
@@ -33,7 +32,7 @@ def warn_user(message: str) -> None:
             return
         told.add(message)
     level = 1
-    frame: FrameType | None = sys._getframe()
+    frame: Any = sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_INSIDE):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, stacklevel=level)

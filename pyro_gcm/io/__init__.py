@@ -208,8 +208,6 @@ def check_replaceable(folder: Path, overwrite: bool) -> None:
 
     :raises FileExistsError: saying which.
     """
-    if folder.exists() and not folder.is_dir():
-        raise FileExistsError(f"folder must be a folder, but {folder} is a file")
     names = {path.name for path in folder.glob("*") if not _NO_OBSTACLE.fullmatch(path.name)}
     if names and CARD not in names:
         raise FileExistsError(

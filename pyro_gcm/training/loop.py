@@ -102,14 +102,12 @@ class Training:
                 callback(self.step)
         hidden = not options.progress or workers.rank > 0
         shown = {"total": options.epochs, "initial": self.epoch, "unit": "epoch", "disable": hidden}
-        has_stopped = self._has_stopped()
         with tqdm(desc="fit", **shown) as bar:
-            while self.epoch < options.epochs and not has_stopped:
+            while self.epoch < options.epochs and not self._has_stopped():
                 loss = self._run_epoch(bar)
                 bar.update()
                 bar.set_postfix(loss=f"{loss:.4f}")
                 self._save()
-                has_stopped = self._has_stopped()
         if self.held_out.rows:
             if not self.best[2]:
                 raise Diverged("the loss of the validation rows is inf in every epoch")
@@ -118,7 +116,7 @@ class Training:
             self.average.keep()
         if self.path is not None:
             self.path.unlink()
-        return FitResult(self.history, self.best[1] or self.epoch, has_stopped)
+        return FitResult(self.history, self.best[1] or self.epoch, self._has_stopped())
 
     def _has_stopped(self) -> bool:
         """Whether the best epoch is too long ago."""
@@ -138,12 +136,12 @@ class Training:
             if options.callback is not None:
                 options.callback(self.step)  # which may raise, and so interrupt the run
         self._check_finite(float(total), 0.0, "after")
-        row = {"epoch": self.epoch + 1, "step": self.step, "loss": float(total) / rows}
-        row["learning_rate"] = rate
+        loss = float(total) / rows
+        row = {"epoch": self.epoch + 1, "step": self.step, "loss": loss, "learning_rate": rate}
         if self.held_out.rows:
             row["validation_loss"] = self._validate(self.epoch + 1)
         self.history.append({**row, "seconds": time.perf_counter() - start})
-        return row["loss"]
+        return loss
 
     def _step(self, batch: list[Tensor]) -> Tensor:
         """Make one update; return the loss summed over the batch."""
@@ -183,16 +181,14 @@ class Training:
 
         :raises Diverged: saying which, and in which batch.
         """
-        numbers = {"the loss": loss, "the norm of the gradient": norm}
-        found = [
-            f"a weight of {name} is not finite {when} the step"
-            for name, weight in self.parameters.items()
-            if not weight.isfinite().all()
-        ] + [f"{name} is {value}" for name, value in numbers.items() if not math.isfinite(value)]
+        wrong = [name for name, w in self.parameters.items() if not w.isfinite().all()]
+        found = [f"a weight of {name} is not finite {when} the step" for name in wrong]
+        numbers = ("the loss", loss), ("the norm of the gradient", norm)
+        found += [f"{name} is {value}" for name, value in numbers if not math.isfinite(value)]
         if not found:
             return
-        batch, steps = self.step - self.epoch * self.rows.steps, self.rows.steps
-        batch = min(batch, steps - 1)
+        steps = self.rows.steps
+        batch = min(self.step - self.epoch * steps, steps - 1)
         place = f"batch {batch + 1} of {steps} in epoch {self.epoch + 1}"
         if self.options.target.type != "cpu":  # where numbers are read at the end of an epoch
             place = f"epoch {self.epoch + 1}"

@@ -24,24 +24,12 @@ from pyro_gcm._utils.validation import one_of, positive, positive_int, seed_of, 
 Schedule = Callable[[Optimizer, int], Any] | str | None
 #: Options that do not change the numbers of a training.
 _ASIDE = {"device", "progress", "checkpoint", "callback"}
-#: Steps in which the rate of "flat" rises to its value.
-WARM_UP = 50
-#: Share of the steps, the last ones, in which the rate of "flat" falls to 0.
-FALL = 0.4
-#: Steps over which weights are averaged, at least.
-_FEWEST = 5
 
 
 class _Fused(Optimizer):
-    def __init__(
-        self,
-        params: Iterable[nn.Parameter] | Iterable[dict[str, Any]],
-        lr: float = 0.001,
-        weight_decay: float = 0.0,
-        betas: tuple[float, float] = (0.9, 0.999),
-    ) -> None:
-        options: Any = {"lr": lr, "weight_decay": weight_decay, "betas": betas, "fused": True}
-        super().__init__(params, **options)
+    def __init__(self, params: Any, lr: float = 0.001, **options: Any) -> None:
+        chosen: Any = {"lr": lr, "fused": True, **options}
+        super().__init__(params, **chosen)
 
     add_param_group = inspect.unwrap(Optimizer.add_param_group)
     zero_grad = inspect.unwrap(Optimizer.zero_grad)
@@ -61,17 +49,17 @@ class AdamW(_Fused, torch.optim.AdamW):
 
 def flat(optimizer: Optimizer, steps: int) -> Any:
     """Constant after a short warm-up, and down to 0 over the last 40 % of the steps."""
-    warm_up = min(WARM_UP, max(1, steps // 10))
+    warm_up = min(50, max(1, steps // 10))
 
     def factor(step: int) -> float:
-        return min(1.0, (step + 1) / warm_up, max(0.0, (1.0 - step / steps) / FALL))
+        return min(1.0, (step + 1) / warm_up, max(0.0, (1.0 - step / steps) / 0.4))
 
     return LambdaLR(optimizer, factor)
 
 
 def constant(optimizer: Optimizer, steps: int) -> Any:
     """Constant after 50 steps of warm-up."""
-    return LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / WARM_UP))
+    return LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / 50))
 
 
 def down(optimizer: Optimizer, steps: int) -> Any:
@@ -180,7 +168,7 @@ def _called(make: Callable[..., Any], name: str, wanted: str, *args: Any, **opti
 
 
 class AveragedWeights:
-    """A running mean of the weights with the memory of one epoch (Polyak & Juditsky 1992).
+    """A running mean of the weights over the last epoch, 5 steps at least (Polyak & Juditsky 1992).
 
     At a learning rate at which training still makes progress, the weights of single steps move
     about. A validation loss hardly tells them apart, but the mean of the predictions moves with
@@ -192,7 +180,7 @@ class AveragedWeights:
 
     def __init__(self, parameters: Iterable[nn.Parameter], steps: int) -> None:
         self.parameters: list[Tensor] = list(parameters)
-        self.steps = max(steps, _FEWEST)
+        self.steps = max(steps, 5)
         self.mean = [parameter.detach().clone() for parameter in self.parameters]
 
     @torch.no_grad()

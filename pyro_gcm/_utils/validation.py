@@ -163,9 +163,9 @@ def _finite_rows(name: str, tensor: Tensor, columns: list[str] | None = None) ->
     if len(tensor) == 0:
         raise ValueError(f"{name} has no rows, at least one is needed")
     largest = min(LARGEST, torch.finfo(tensor.dtype).max)
-    fine = torch.cat([rows.abs() <= largest for rows in row_blocks(tensor)])
-    if not fine.all():
-        first = fine.logical_not().nonzero()[0].tolist()
+    parts = row_blocks(tensor) if tensor.numel() else ()
+    if not all(rows.abs().amax() <= largest for rows in parts):  # not of NaN either
+        first = (tensor.abs() <= largest).logical_not().nonzero()[0].tolist()
         value = float(tensor[tuple(first)])
         rule = "must be finite"
         if math.isfinite(value):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import torch
@@ -48,7 +48,9 @@ def prediction(method: Method) -> Method:
         if any(known.values()):
             given = x, kwargs.get("r"), kwargs.get("revenues"), *args[:1]
             for name, value in zip("xrrr", given, strict=False):
-                _check_names(name, value, known.get(name))
+                own, of_fit = column_names(value) or [], list(known.get(name) or ())
+                if len(own) == len(of_fit) and own != of_fit:
+                    raise ValueError(f"{name} must have the columns of fit, {of_fit}, got {own}")
         home = x.device if isinstance(x, Tensor) else torch.device("cpu")
         with evaluating(self), torch.no_grad():
             result = method(self, x, *args, **kwargs)
@@ -57,13 +59,6 @@ def prediction(method: Method) -> Method:
         return result
 
     return cast(Method, predict)
-
-
-def _check_names(name: str, value: Any, known: Sequence[str] | None) -> None:
-    """Check that a DataFrame has the columns that the training rows had, in their order."""
-    given = column_names(value) or []
-    if known is not None and len(given) == len(known) and list(known) != given:
-        raise ValueError(f"{name} must have the columns of fit, {list(known)}, got {given}")
 
 
 class Predictions(OrderEventModel):

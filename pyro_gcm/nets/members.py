@@ -300,8 +300,8 @@ def _is_every_member(z: Tensor, members: int) -> bool:
     """Whether one-hot z [..., B or 1, K] is every member in turn, along its first dimension."""
     if z.dim() < 3 or len(z) != members or z.shape[1:-1].numel() != z.shape[-2]:
         return False
-    every = (z.diagonal(dim1=0, dim2=-1) == 1.0).all()
-    return torch.compiler.is_compiling() or bool(every)  # predictions take them in turn
+    # Predictions take them in turn, and an exported program cannot ask.
+    return torch.compiler.is_compiling() or z.diagonal(dim1=0, dim2=-1).amin().item() == 1.0
 
 
 def gather_values(values: Tensor, z: Tensor) -> Tensor:

@@ -161,7 +161,7 @@ class TabularFeatures(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Features [..., A] of standardised columns [..., d]."""
-        return self.chosen(x, *kept(self, lambda *_: self.choice(), *self.buffers()))
+        return self.chosen(x, *kept(self, lambda *_: self.choice(), *self.buffers(recurse=False)))
 
     def choice(self) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Indices of the numeric columns, and of the features among all that `chosen` computes.

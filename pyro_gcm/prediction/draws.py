@@ -41,7 +41,8 @@ def blocks(*columns: Tensor, draws: int) -> Iterator[tuple[int, list[Tensor]]]:
             yield count, [column[start : start + count].contiguous() for column in columns]
         else:
             place = torch.arange(start, start + count + -count % block, device=device)
-            yield count, [column[place.clamp(max=rows - 1)] for column in columns]
+            place.clamp_(max=rows - 1)
+            yield count, [column.index_select(0, place) for column in columns]
 
 
 def in_blocks(function: Callable[..., Tensor], *columns: Tensor, draws: int) -> Tensor:
@@ -61,8 +62,7 @@ def mean_of_draws(values: Tensor, weights: Tensor | None = None) -> Tensor:
     missing = (1 << (count - 1).bit_length()) - count
     values = pad(values, (0, 0, 0, missing)) if missing else values
     while values.shape[-2] > 1:
-        half = values.shape[-2] // 2
-        values = values[..., :half, :] + values[..., half:, :]
+        values = torch.add(*values.chunk(2, -2))
     mean = values[..., 0, :]
     return mean / count if bounds is None else mean.clamp(*bounds)
 

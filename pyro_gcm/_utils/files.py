@@ -48,22 +48,6 @@ def digest(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()
 
 
-def sealed(raw: bytes) -> bytes:
-    """A content after a line with its digest."""
-    return f"{digest(raw)}\n".encode() + raw
-
-
-def unsealed(raw: bytes) -> bytes:
-    """The content; used inside `undamaged`.
-
-    :raises ValueError: for anything but the bytes that `sealed` made.
-    """
-    content = raw[len(digest(b"")) + 1 :]
-    if sealed(content) != raw:
-        raise ValueError("was changed, or is no such file: it does not begin with its SHA-256")
-    return content
-
-
 def write_file(path: str | Path, content: bytes) -> None:
     """Write `.NAME.partial` beside a file and rename it, so that there is the old or the new file.
 

@@ -37,7 +37,6 @@ import json
 import platform
 import re
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -115,12 +114,10 @@ def save(
         again = decoder.whole(architecture)
     if isinstance(model_or_estimator, nn.Module):
         made = {name: type(part) for name, part in again.named_modules()}
-        for name, part in model_or_estimator.named_modules():
-            if type(part) is not made.get(name):
-                raise ValueError(
-                    f"{name} is a {type(part).__name__}, which the model was not made with: pass "
-                    "the part to its constructor"
-                )
+        parts = model_or_estimator.named_modules()
+        other = [name for name, part in parts if type(part) is not made.get(name)]
+        if other:
+            raise ValueError(f"{other[0]} was exchanged: pass the part to the model's constructor")
     weights = safetensors_of({name: encoder.tensors[name] for name in sorted(encoder.tensors)})
     card = {
         "format": FORMAT,
@@ -130,7 +127,6 @@ def save(
             "python": platform.python_version(),
             "torch": str(torch.__version__),
             "pyro": str(pyro.__version__),
-            "safetensors": version("safetensors"),
         },
         "metrics": plain(metrics or {}, "metrics"),
         "architecture": architecture,

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._utils.files import sealed, undamaged, unsealed, write_file
+from pyro_gcm._utils.files import digest, undamaged, write_file
 from pyro_gcm._utils.torch_state import Randomness, evaluating
 from pyro_gcm.training.batches import Batches, Workers
 from pyro_gcm.training.options import AveragedWeights, TrainingOptions
@@ -284,7 +284,8 @@ def write_checkpoint(path: Path, given: dict[str, Any], state: dict[str, Any]) -
     """
     content = BytesIO()
     torch.save({"given": given, "state": state}, content)
-    write_file(path, sealed(content.getvalue()))
+    raw = content.getvalue()
+    write_file(path, digest(raw).encode() + b"\n" + raw)
 
 
 def read_checkpoint(path: Path, given: dict[str, Any]) -> dict[str, Any] | None:
@@ -297,8 +298,10 @@ def read_checkpoint(path: Path, given: dict[str, Any]) -> dict[str, Any] | None:
         return None
     advice = "To train from the start, delete it or name another file"
     with undamaged(f"checkpoint {path}", advice=f". {advice}"):
-        content = BytesIO(unsealed(path.read_bytes()))
-        found = torch.load(content, map_location="cpu", weights_only=True)
+        seal, _, raw = path.read_bytes().partition(b"\n")
+        if seal != digest(raw).encode():
+            raise ValueError("was changed, or is no such file: it does not begin with its SHA-256")
+        found = torch.load(BytesIO(raw), map_location="cpu", weights_only=True)
         theirs, state = dict(found["given"]), dict(found["state"])
     other = [
         f"{name} is {theirs.get(name)} there, {given.get(name)} here"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import pickle
 from io import BytesIO
@@ -17,7 +18,6 @@ from training_cases import Rows
 from training_runs import goes_on, same, stop_at, weights
 
 from pyro_gcm import GCM, FitResult, fit
-from pyro_gcm._utils import files
 from pyro_gcm.training.loop import read_checkpoint, write_checkpoint
 
 OPTIONS = {"epochs": 5, "batch_size": 64, "num_particles": 8, "progress": False}
@@ -136,7 +136,8 @@ def test_what_is_no_checkpoint_is_refused_and_not_executed(
     else:
         content_of = BytesIO()
         torch.save({"given": {}, "state": Evil()} if content == "evil" else [1], content_of)
-        interrupted.write_bytes(files.sealed(content_of.getvalue()))
+        raw = content_of.getvalue()
+        interrupted.write_bytes(f"{hashlib.sha256(raw).hexdigest()}\n".encode() + raw)
     before, model = interrupted.read_bytes(), GCM(3, 2)
     of_model = weights(model)
     with pytest.raises(ValueError, match=r"^checkpoint .*run.pt .* delete it or name"):

@@ -93,20 +93,17 @@ class CurveOutcome(EventOutcome):
         return self.drawn(cost).expand(shape + self.event_shape)
 
 
-class AlongAxis(CurveOutcome):
-    """A real y = value(s) at the first position s of an order event: a whole distribution.
-
-    With y = loc - scale s it is Lemma 1 of the paper (equation multi_p_y): 1 - F(t | r) is the
-    probability of the event at the revenues [-t, r], which rises with r.
+class AxisOutcome(CurveOutcome):
+    """Base of outcomes with units in which positions on the axis are told.
 
     :param event: `OrderEvent` of a cost distribution and a revenue tensor.
     :param axis: positions [...] to the shifts of the revenues and their slopes, [..., (G,) K].
-    :param units: of y.
-    :param rises: whether y rises with the position, as a time does, or falls, as with s = -t.
+    :param units: of the outcome.
     :param cost: a draw of the costs, or None.
     """
 
-    support = constraints.real
+    #: Event shape of the outcome.
+    columns: tuple[int, ...] = ()
 
     def __init__(
         self,
@@ -114,12 +111,21 @@ class AlongAxis(CurveOutcome):
         axis: Axis,
         units: AxisUnits,
         *,
-        rises: bool = False,
         cost: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        self.axis, self.units, self.rises = axis, units, rises
-        super().__init__(event, cost, validate_args=validate_args)
+        self.axis, self.units = axis, units
+        super().__init__(event, cost, self.columns, validate_args)
+
+
+class AlongAxis(AxisOutcome):
+    """A real y = value(s) at the first position s of an order event: a whole distribution.
+
+    With y = loc - scale s it is Lemma 1 of the paper (equation multi_p_y): 1 - F(t | r) is the
+    probability of the event at the revenues [-t, r], which rises with r. So y falls with s.
+    """
+
+    support = constraints.real
 
     def observation(self, value: Tensor) -> CensoredObservation:
         """The position itself."""
@@ -141,9 +147,7 @@ class AlongAxis(CurveOutcome):
 
     def cdf(self, value: Tensor) -> Tensor:
         """Pr(y <= value), float64."""
-        position = self.units.position(value.double())
-        one = self.curve.probability(self.axis, position)
-        return one if self.rises else 1.0 - one
+        return 1.0 - self.curve.probability(self.axis, self.units.position(value.double()))
 
 
 class OrderedLevel(Enumerable, CurveOutcome):
@@ -226,41 +230,26 @@ class OrderedLevel(Enumerable, CurveOutcome):
         return self.prediction64().to(self.event.dtype).expand(self.batch_shape)
 
 
-class EventTime(CurveOutcome):
+class EventTime(AxisOutcome):
     """A time of an event that was seen in part: exactly, or between two times.
 
     A value is (lower, upper, entry): the event came at lower where upper is the same, and else
     after lower and not after upper, which is inf for a right-censored time and after which lower
     is 0 for a left-censored one. Only those whose event came after entry were seen at all, so that
     densities and probabilities are those given that; 0 where everyone was. A draw is (t, t, 0), and
-    (1e300, inf, 0) if the event never comes.
-
-    :param event: `OrderEvent` of a cost distribution and a revenue tensor.
-    :param axis: positions [...] to the shifts of the revenues and their slopes, [..., (G,) K].
-    :param units: of times above 0; their position rises with them.
-    :param pooled: whether all dimensions but the last are equally likely draws of a latent
-        variable, which is no more likely to be the same in those who were seen: then log_prob is
-        given that the event came after entry on average over the draws, and not given each.
-    :param cost: a draw of the costs, or None.
+    (1e300, inf, 0) if the event never comes. The position of a time rises with it.
     """
 
     support = constraints.independent(constraints.nonnegative, 1)
-
-    def __init__(
-        self,
-        event: OrderEvent,
-        axis: Axis,
-        units: AxisUnits,
-        *,
-        pooled: bool = False,
-        cost: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
-        self.axis, self.units, self.pooled = axis, units, pooled
-        super().__init__(event, cost, (3,), validate_args)
+    columns = (3,)
+    pooled = False
 
     def over_draws(self) -> EventTime:
-        """The same with `pooled`."""
+        """The same, whose dimensions but the last are equally likely draws of a latent variable.
+
+        It is no more likely to be the same in those who were seen: log_prob is given that the
+        event came after entry on average over the draws, and not given each.
+        """
         new = copy.copy(self)
         new.pooled = True
         return new

@@ -29,10 +29,10 @@ from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable
 from pyro_gcm.distributions.costs import InfiniteCost, prepend_atom
 from pyro_gcm.distributions.families import draws_between, log_interval
-from pyro_gcm.distributions.numerics import in_transform, log_any, on_grid
+from pyro_gcm.distributions.numerics import in_transform, log_any
 from pyro_gcm.distributions.order_event import OrderEvent
 from pyro_gcm.distributions.posteriors import CostPosterior
-from pyro_gcm.distributions.products import aligned, planes
+from pyro_gcm.distributions.products import aligned, on_grid, planes
 
 #: Positions [...] to the shifts of the revenues and their slopes, each [..., (G,) K], float64.
 Axis = Callable[[Tensor], tuple[Tensor, Tensor]]

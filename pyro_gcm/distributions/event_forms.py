@@ -19,8 +19,8 @@ from torch import Tensor
 from pyro_gcm.distributions.base import Expandable
 from pyro_gcm.distributions.costs import prepend_atom
 from pyro_gcm.distributions.families import cost_family, tail_log_probs
-from pyro_gcm.distributions.numerics import in_transform, log_any, on_grid, probit
-from pyro_gcm.distributions.products import Rising, from_planes, planes, probabilities
+from pyro_gcm.distributions.numerics import in_transform, log_any, probit
+from pyro_gcm.distributions.products import Rising, from_planes, on_grid, planes, probabilities
 from pyro_gcm.distributions.standard_families import StandardFamily
 
 #: Below this probability the product form may have lost digits, and the log form takes its place.

@@ -134,33 +134,6 @@ def normal_log_tails(value: Tensor, loc: Tensor, scale: Tensor) -> tuple[Tensor,
     return lifted(value, both)
 
 
-#: Added and subtracted again, it rounds smaller numbers in float64 to multiples of 2^-40.
-_GRID = 1.5 * 2.0**12
-
-
-def coarse(values: Tensor) -> Tensor:
-    """`values` in float64 cut to 42 significant bits, towards 0; other types pass unchanged.
-
-    Between neighbouring floats a special function can fall where the exact one rises: its rounding
-    error exceeds the step. After the cut two values are equal or a relative 2^-42 apart, far more
-    than such an error. The derivative is 1.
-    """
-    if values.dtype != torch.float64:
-        return values
-    known = values.detach()
-    cut = torch.bitwise_and(known.contiguous().view(torch.int64), -1 << 11).view(torch.float64)
-    return values + (cut - known) if values.requires_grad else cut
-
-
-def on_grid(values: Tensor) -> Tensor:
-    """`values` in float64, rounded to multiples of 2^-40 of at most 42 significant bits.
-
-    Two that differ do so by more than sigmoid, exp or erfc err at them. The derivative is 1.
-    """
-    rounded = (values.double() + _GRID) - _GRID
-    return coarse(rounded) if values.dtype == torch.float64 else rounded  # float32 has 24 bits
-
-
 #: Log-probability below which exp is close to the smallest float.
 _FAR = -600.0
 

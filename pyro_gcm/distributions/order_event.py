@@ -29,10 +29,25 @@ class BinaryOutcome(Enumerable):
         """log Pr(y = value) in float64."""
         raise NotImplementedError
 
+    def probabilities64(self) -> tuple[Tensor, Tensor]:
+        """Pr(y = 0) and Pr(y = 1) in float64."""
+        raise NotImplementedError
+
     def log_prob(self, value: Tensor) -> Tensor:
         """log Pr(y = value), of the broadcast shape of `value` and `batch_shape`."""
         self._check(value)
         return self.log_prob64(value).to(self.dtype)
+
+    @property
+    def mean(self) -> Tensor:
+        """Pr(y = 1)."""
+        return self.probabilities64()[1].to(self.dtype)
+
+    @property
+    def variance(self) -> Tensor:
+        """Pr(y = 1) Pr(y = 0)."""
+        zero, one = self.probabilities64()
+        return (zero * one).to(self.dtype)
 
     def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Draws of y as 0.0 or 1.0, of shape `sample_shape + batch_shape`."""
@@ -198,17 +213,6 @@ class OrderEvent(EventForms, BinaryOutcome):
         """p(r | y), exact, for a random cost and a random revenue."""
         return RevenuePosterior(self, y, validate_args=self._validate_args)
 
-    @property
-    def mean(self) -> Tensor:
-        """Pr(y = 1)."""
-        return self.probabilities64()[1].to(self.dtype)
-
-    @property
-    def variance(self) -> Tensor:
-        """Pr(y = 1) Pr(y = 0)."""
-        zero, one = self.probabilities64()
-        return (zero * one).to(self.dtype)
-
     def entropy(self) -> Tensor:
         """Entropy of y in nats."""
         # An impossible outcome, which has no finite logarithm, adds nothing.
@@ -268,16 +272,10 @@ class GuessedEvent(BinaryOutcome, EventOutcome):
         """The guess rate."""
         return torch.sigmoid(self.logits.double())
 
-    @property
-    def mean(self) -> Tensor:
-        """Pr(y = 1)."""
-        hit = self.event.mean.double()
-        return (self.guessed64 + (1.0 - self.guessed64) * hit).to(self.event.dtype)
-
-    @property
-    def variance(self) -> Tensor:
-        """Pr(y = 1) Pr(y = 0)."""
-        return self.mean * (1.0 - self.mean)
+    def probabilities64(self) -> tuple[Tensor, Tensor]:
+        """Pr(y = 0) and Pr(y = 1) in float64, with gradients."""
+        zero, one = self.event.probabilities64()
+        return (1.0 - self.guessed64) * zero, self.guessed64 + (1.0 - self.guessed64) * one
 
     def cost_posterior(self, y: Tensor) -> CostPosterior:
         """p(c | y), exact: given y = 1 the event occurred with the odds of Pr(c < r) to guesses."""

@@ -20,7 +20,7 @@ from pyro_gcm._utils.validation import checked_data, positive_int
 from pyro_gcm.distributions.base import Left
 from pyro_gcm.inference.reading import Plan, Reached, Reader, of
 from pyro_gcm.inference.views import SiteGuard
-from pyro_gcm.nets.conditional import positive
+from pyro_gcm.nets.networks import positive
 
 #: A column that may be left out.
 Given = Tensor | None

@@ -18,7 +18,7 @@ from pyro_gcm._utils.torch_state import evaluating, exclusively
 from pyro_gcm._utils.validation import kind, one_of, positive_int
 from pyro_gcm.distributions.families import BUILT_IN
 from pyro_gcm.models.base import OrderEventModel
-from pyro_gcm.nets.products import block_rows
+from pyro_gcm.nets.networks import block_rows
 from pyro_gcm.prediction.predicted import Predicted
 from pyro_gcm.responses import Binary
 

@@ -15,7 +15,7 @@ from pyro_gcm.inference.training_pair import TrainingPair, training_pair
 from pyro_gcm.models import build
 from pyro_gcm.models.story import Story
 from pyro_gcm.nets import Conditional
-from pyro_gcm.nets.products import with_even_rows
+from pyro_gcm.nets.networks import with_even_rows
 from pyro_gcm.training import TrainingDefaults
 
 _names = itertools.count()

@@ -33,7 +33,8 @@ from pyro_gcm.nets import (
     Standardizer,
     StandardNormal,
 )
-from pyro_gcm.nets.conditional import check_guide, check_shape, mlp, one_row
+from pyro_gcm.nets.networks import mlp
+from pyro_gcm.nets.parts import check_guide, check_shape, one_row
 from pyro_gcm.prediction.base_samples import BaseSamples
 from pyro_gcm.responses import RESPONSES, Response
 

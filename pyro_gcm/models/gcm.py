@@ -15,13 +15,13 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import KnownMoments
 from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import broadcast_shapes, positive_int, seed_of
-from pyro_gcm.distributions.numerics import coarse
+from pyro_gcm.distributions.products import coarse
 from pyro_gcm.inference.reading import Plan, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.story import once
 from pyro_gcm.models.surfaces import Monotone
 from pyro_gcm.nets import Conditional, StandardNormal
-from pyro_gcm.nets.conditional import joined, widths_of
+from pyro_gcm.nets.networks import joined, widths_of
 from pyro_gcm.responses import AxisResponse, Response
 
 JOINT_PARTS = ("x_decoder.", "r_decoder.", "w_guide.")

@@ -27,14 +27,15 @@ from pyro_gcm.distributions import (
     integrates_over,
     linear_gaussian_posterior,
 )
-from pyro_gcm.distributions.numerics import coarse
+from pyro_gcm.distributions.products import coarse
 from pyro_gcm.inference.reading import Plan, Reader, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.predictions import Count, prediction
 from pyro_gcm.models.story import once
 from pyro_gcm.models.surfaces import Surfaces
 from pyro_gcm.nets import PositiveLinear, StandardNormal
-from pyro_gcm.nets.conditional import joined, one_row, widths_of
+from pyro_gcm.nets.networks import joined, widths_of
+from pyro_gcm.nets.parts import one_row
 from pyro_gcm.prediction.draws import in_blocks
 from pyro_gcm.prediction.predicted import Dry, Predicted
 from pyro_gcm.responses import Response

@@ -22,7 +22,7 @@ from pyro_gcm._utils.validation import (
 from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.models.predictions import Count, Predictions, prediction
-from pyro_gcm.nets.products import block_rows
+from pyro_gcm.nets.networks import block_rows
 from pyro_gcm.prediction.draws import PosteriorDraws, Rows
 from pyro_gcm.prediction.posterior import Target, log_joint, posterior_draws, with_shared
 from pyro_gcm.prediction.predicted import Predicted

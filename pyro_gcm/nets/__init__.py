@@ -3,13 +3,6 @@
 from torch.nn import Identity
 
 from pyro_gcm._utils.standardizer import Standardizer
-from pyro_gcm.nets.conditional import (
-    AmortizedGuide,
-    Conditional,
-    ConstantLogits,
-    PosteriorGuide,
-    RevenueGuide,
-)
 from pyro_gcm.nets.latent import (
     ConditionalCategorical,
     ConditionalFlow,
@@ -20,7 +13,14 @@ from pyro_gcm.nets.latent import (
     StandardNormal,
 )
 from pyro_gcm.nets.members import MemberEncoder
-from pyro_gcm.nets.products import Linear
+from pyro_gcm.nets.networks import (
+    AmortizedGuide,
+    Conditional,
+    ConstantLogits,
+    Linear,
+    PosteriorGuide,
+    RevenueGuide,
+)
 from pyro_gcm.nets.revenue_maps import (
     AxisMap,
     Bijection,

@@ -21,8 +21,7 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import broadcast_shapes, positive_int
 from pyro_gcm.distributions import coordinates
 from pyro_gcm.distributions.numerics import ndtr
-from pyro_gcm.nets.conditional import Hidden, mlp, positive, widths_of
-from pyro_gcm.nets.products import with_even_rows
+from pyro_gcm.nets.networks import Hidden, mlp, positive, widths_of, with_even_rows
 
 
 @recorded("nets.StandardNormal")

@@ -21,8 +21,7 @@ from torch.nn.functional import pad
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.validation import number, one_of, positive_int
-from pyro_gcm.nets.conditional import widths_of
-from pyro_gcm.nets.products import block_rows, kept, linear, missing_columns
+from pyro_gcm.nets.networks import block_rows, kept, linear, missing_columns, widths_of
 from pyro_gcm.nets.tabular_features import TabularFeatures
 
 SCALINGS = ("input", "output")
@@ -210,7 +209,7 @@ def _product(
     """b_k + a_k W_k for rows [K, B, in_dim], where `make` makes W [K, in_dim, width] of weights.
 
     Predictions put W together once, and anew when a weight has changed, and multiply as
-    `nets.products` has it.
+    `nets.networks` has it.
     """
     if torch.is_grad_enabled():
         return torch.baddbmm(bias[:, None], a, make(*weights))

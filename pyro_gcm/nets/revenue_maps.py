@@ -11,9 +11,8 @@ from torch.distributions.transforms import Transform
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.validation import number, positive, positive_int
-from pyro_gcm.distributions.numerics import coarse, on_grid
-from pyro_gcm.distributions.products import aligned, planes
-from pyro_gcm.nets.products import kept, linear
+from pyro_gcm.distributions.products import aligned, coarse, on_grid, planes
+from pyro_gcm.nets.networks import kept, linear
 from pyro_gcm.nets.tabular_features import padded_knots, quantile_knots, ramps, slopes_between
 
 #: Scale of `squash`: within it a standardised revenue hardly changes.

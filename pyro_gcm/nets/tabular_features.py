@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.validation import number, positive_int
-from pyro_gcm.nets.products import kept, linear
+from pyro_gcm.nets.networks import kept, linear
 
 #: Lower bound on the spread of a feature of 0 and 1, so that a rare level is not a huge number.
 _SMALLEST_SPREAD = 0.2

@@ -1,7 +1,7 @@
 """Rows of data in blocks, draws of their latent variables, and what users get of those.
 
 A row has the same bits wherever it stands: products multiply one block at a time
-(`nets.products`), functions see whole vectors, and draws are added in one order.
+(`nets.networks`), functions see whole vectors, and draws are added in one order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from pyro_gcm.nets.products import block_rows
+from pyro_gcm.nets.networks import block_rows
 
 #: Numbers that two of a processor's widest vectors hold. Functions round otherwise for a number
 #: that is computed by itself at the end of a tensor, and none is where there are multiples of it.

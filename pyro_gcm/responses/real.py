@@ -23,43 +23,12 @@ from pyro_gcm._utils.validation import (
     share,
 )
 from pyro_gcm.distributions import GuessedEvent, OrderEvent, ThresholdNormal, ThresholdQuantile
-from pyro_gcm.nets.conditional import ConstantLogits, Hidden, mlp, positive
-from pyro_gcm.prediction.predictive import DistributionPredictive, MeanPredictive
-from pyro_gcm.responses.response import Response
-from pyro_gcm.training.result import entropy
+from pyro_gcm.nets.networks import ConstantLogits, Hidden, mlp, positive
+from pyro_gcm.prediction.predictive import DistributionPredictive
+from pyro_gcm.responses.response import Binary, Response
 
 #: Largest size of y in its unit; the inverse is its smallest spread.
 _LARGEST = 1e100
-
-
-@recorded("models.Binary")
-class Binary(Response, name="binary"):
-    """y in {0, 1} is the event itself; the prediction is Pr(y = 1)."""
-
-    predicts = "probability"
-    is_probability = True
-    predictive = MeanPredictive
-    log_likelihood_bound = 0.0
-
-    def __init__(self, x_dim: int = 0, hidden: Hidden = 16) -> None:
-        super().__init__()
-
-    def check_outcome(self, y: Tensor) -> None:
-        """Only 0 and 1; NaN where costs may be given in its place."""
-        strange = (y != 0) & (y != 1)
-        if strange.any():
-            raise ValueError(
-                "y must be 0 or 1 for response='binary', got "
-                f"{sorted(set(y[strange].tolist()))[:5]}"
-            )
-
-    def constant_loss(self, y: Tensor, share: Tensor) -> float | None:
-        """That of the share of the event."""
-        return entropy(y, share)
-
-    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> OrderEvent:
-        """The event."""
-        return event
 
 
 @recorded("models.Guessed")

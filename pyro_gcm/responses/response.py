@@ -1,4 +1,4 @@
-"""The interface of a response, through which a model knows y."""
+"""The interface of a response, through which a model knows y, and the event itself as one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import ArrayLike, positive_int, vector
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.prediction.predictive import Predictive
+from pyro_gcm.prediction.predictive import MeanPredictive, Predictive
+from pyro_gcm.training.result import entropy
 
 #: A number of revenues and the shape of what is returned for a row, to an increasing map.
 MakeMap = Callable[[int, tuple[int, ...]], nn.Module]
@@ -238,3 +240,33 @@ class Response(nn.Module):
     def expected(self, p_y: Any) -> Tensor:
         """`predict` with gradients, in the form of the likelihood: equal but for rounding."""
         return p_y.mean
+
+
+@recorded("models.Binary")
+class Binary(Response, name="binary"):
+    """y in {0, 1} is the event itself; the prediction is Pr(y = 1)."""
+
+    predicts = "probability"
+    is_probability = True
+    predictive = MeanPredictive
+    log_likelihood_bound = 0.0
+
+    def __init__(self, x_dim: int = 0, hidden: Any = 16) -> None:
+        super().__init__()
+
+    def check_outcome(self, y: Tensor) -> None:
+        """Only 0 and 1; NaN where costs may be given in its place."""
+        strange = (y != 0) & (y != 1)
+        if strange.any():
+            raise ValueError(
+                "y must be 0 or 1 for response='binary', got "
+                f"{sorted(set(y[strange].tolist()))[:5]}"
+            )
+
+    def constant_loss(self, y: Tensor, share: Tensor) -> float | None:
+        """That of the share of the event."""
+        return entropy(y, share)
+
+    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> OrderEvent:
+        """The event."""
+        return event

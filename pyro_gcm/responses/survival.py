@@ -20,7 +20,7 @@ from pyro_gcm._utils.validation import (
 from pyro_gcm.data.survival_times import SurvivalTimes, check_times
 from pyro_gcm.distributions import EventTime, OrderedLevel, OrderEvent
 from pyro_gcm.distributions.curve_outcome import LATEST
-from pyro_gcm.distributions.numerics import coarse
+from pyro_gcm.distributions.products import coarse
 from pyro_gcm.nets.members import gather_parameters
 from pyro_gcm.nets.revenue_maps import PositiveLinear
 from pyro_gcm.prediction.predictive import LevelPredictive, TimePredictive

@@ -89,16 +89,12 @@ def line(position: Tensor) -> tuple[Tensor, Tensor]:
     return shift, torch.full_like(shift, 1.5)
 
 
-def same(values: Tensor) -> Tensor:
-    return values
-
-
 def minus_log(values: Tensor) -> Tensor:
     return -values.log()
 
 
 def along_axis(batch: Shape) -> AlongAxis:
-    return AlongAxis(event(batch), line, AxisUnits(same, same, torch.zeros_like), rises=True)
+    return AlongAxis(event(batch), line, AxisUnits(torch.neg, torch.neg, torch.zeros_like))
 
 
 def ordered_level(batch: Shape) -> OrderedLevel:

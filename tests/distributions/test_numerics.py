@@ -12,15 +12,14 @@ from mpmath_reference import complement, normal_quantile, tails, worst_error
 from torch import Tensor
 
 from pyro_gcm.distributions.numerics import (
-    coarse,
     first_terms,
     log1mexp,
     log_any,
     ndtri_exp,
     normal_log_tails,
-    on_grid,
     probit,
 )
+from pyro_gcm.distributions.products import coarse, on_grid
 
 LOG_PROBABILITIES = [
     *(-(10.0**k) for k in (12, 9, 6, 4, 3)),

@@ -8,7 +8,7 @@ import torch
 
 from pyro_gcm.nets import MemberEncoder
 from pyro_gcm.nets.members import FirstLayer, NextLayer, OwnLayer
-from pyro_gcm.nets.products import block_rows
+from pyro_gcm.nets.networks import block_rows
 
 K, BATCH, IN_DIM, WIDTH = 3, 5, 4, 6
 

@@ -6,7 +6,7 @@ import pyro.distributions as dist
 import pytest
 import torch
 
-from pyro_gcm.nets.conditional import Conditional, joined, mlp, positive
+from pyro_gcm.nets.networks import Conditional, joined, mlp, positive
 
 families = pytest.mark.parametrize(
     "family",

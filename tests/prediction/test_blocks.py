@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm.nets.products import Linear, block_rows, linear, with_even_rows
+from pyro_gcm.nets.networks import Linear, block_rows, linear, with_even_rows
 from pyro_gcm.prediction.draws import PASS, blocks, in_blocks, mean_of_draws
 
 BLOCK = block_rows(torch.device("cpu"))

@@ -1,21 +1,118 @@
-"""Networks that return a distribution, guides of them, and checks of parts on rows of zeros."""
+"""Products in which a row has the same bits at every place of every batch, and networks of them.
+
+Processors multiply rows that start at a multiple of 16 to 64 bytes with another kernel than the
+rows between, and matrices of other sizes in another order, and round differently. So predictions,
+which run without gradients, multiply as many rows at a time as a block has, and columns of zeros
+put them 64-byte steps apart.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
-import pyro.poutine as poutine
 import torch
 from torch import Tensor, nn
 from torch.distributions import constraints, transform_to
+from torch.nn.functional import pad
 
 from pyro_gcm._utils.recipe import recorded
-from pyro_gcm._utils.torch_state import evaluating
 from pyro_gcm._utils.validation import broadcast_shapes, kind, positive_int
-from pyro_gcm.nets.products import Linear
+
+Made = TypeVar("Made")
+_STEP = 64
+#: For each module the tensors that something was made of, and that.
+_kept: WeakKeyDictionary[nn.Module, tuple[list[Tensor], Any]] = WeakKeyDictionary()
+
+
+def block_rows(device: torch.device) -> int:
+    """Rows that are multiplied at a time; on a GPU a small product takes as long as a large one.
+
+    A multiple of what two of a processor's widest vectors hold, so that no number is computed by
+    itself at the end of a tensor.
+    """
+    return 1024 if device.type == "cuda" else 32
+
+
+def missing_columns(rows: Tensor) -> int:
+    """How many columns of zeros rows [..., columns] are short of a multiple of 64 bytes."""
+    return -rows.shape[-1] % (_STEP // rows.element_size())
+
+
+def linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return `torch.nn.functional.linear` of rows [..., B, columns] and a weight [width, columns].
+
+    Without gradients the product is one of all draws [...] of a block at a time.
+    """
+    if torch.is_grad_enabled():
+        return nn.functional.linear(rows, weight, bias)
+    missing = missing_columns(rows)
+    if missing:
+        rows, weight = pad(rows, (0, missing)), pad(weight, (0, missing))
+    block = block_rows(rows.device)
+    if rows.dim() < 2 or rows.shape[-2] <= block or rows.shape[-2] % block:
+        return nn.functional.linear(rows, weight, bias)
+    flat = rows.flatten(0, -2)
+    parts = []
+    for part in flat.split(len(flat) // rows.shape[-2] * block):
+        parts.append(nn.functional.linear(part, weight, bias))
+    whole = torch.cat(parts)
+    return whole.reshape(*rows.shape[:-1], len(weight))
+
+
+class Linear(nn.Linear):
+    """A layer of `torch.nn.Linear` that multiplies by `products.linear`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[..., in_features] -> [..., out_features]."""
+        return linear(input, self.weight, self.bias)
+
+
+class MaskedLinear(Linear):
+    """The same with a mask of its weights, as zuko's flows have it."""
+
+    mask: Tensor
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[..., in_features] -> [..., out_features]."""
+        return linear(input, self.mask * self.weight, self.bias)
+
+
+def with_even_rows(module: nn.Module) -> nn.Module:
+    """The module, in which every linear layer of torch or zuko is one of these from now on."""
+    for part in module.modules():
+        if type(part) is nn.Linear:
+            part.__class__ = Linear
+        elif f"{type(part).__module__}.{type(part).__name__}" == "zuko.nn.MaskedLinear":
+            part.__class__ = MaskedLinear
+    return module
+
+
+def kept(module: nn.Module, make: Callable[..., Made], *tensors: Tensor) -> Made:
+    """What a function makes of tensors of a module; without gradients once for equal tensors.
+
+    An exported program has what predictions before have made.
+    """
+    if torch.is_grad_enabled():
+        return make(*tensors)
+    known = _kept.get(module)
+    if torch.compiler.is_compiling():
+        return make(*tensors) if known is None else known[1]
+    if known is None or not all(map(_are_equal, known[0], tensors)):
+        known = _kept[module] = [tensor.clone() for tensor in tensors], make(*tensors)
+    made: Made = known[1]
+    return made
+
+
+def _are_equal(known: Tensor, tensor: Tensor) -> bool:
+    same = known.dtype == tensor.dtype and known.device == tensor.device
+    return same and torch.equal(known, tensor)
+
+
+# Networks that return a distribution, and guides of them
 
 #: Width of two hidden layers, or the widths of any number of layers.
 Hidden = int | Sequence[int]
@@ -212,85 +309,3 @@ class RevenueGuide(nn.Module):
     def forward(self, x: Tensor, r: Tensor, y: Tensor | None = None) -> Any:
         """The distribution for standardised x [..., x_dim] and r [..., r_dim], which broadcast."""
         return self.q_k(joined(x, r))
-
-
-# Checks of the parts of a model, of the library or of a user
-
-
-@torch.no_grad()
-def one_row(part: nn.Module, columns: int) -> Any:
-    """Return a part's result for one row of zeros, which shows its type and its shape."""
-    like = next(part.parameters(), torch.zeros(()))
-    with evaluating(part):
-        return part(like.new_zeros(1, columns))
-
-
-def check_input(name: str, part: nn.Module, columns: int) -> Any:
-    """Return the result of a module for a row of so many columns.
-
-    :raises ValueError: for one that takes other columns, or draws random variables of its own.
-    """
-    like = next(part.parameters(), torch.zeros(()))
-    return _result(name, part, f"{columns} columns", like.new_zeros(1, columns))
-
-
-def check_shape(
-    name: str, part: nn.Module, columns: int, shape: Sequence[int], *, drawn: bool = True
-) -> Any:
-    """Return a module's result for a row; a shape other than this would broadcast silently.
-
-    :param drawn: whether it has to return a distribution, and not a tensor.
-    :raises ValueError: for another shape, or a result that is not a distribution.
-    """
-    made = check_input(name, part, columns)
-    if not isinstance(made, torch.distributions.Distribution if drawn else Tensor):
-        wanted = "distribution" if drawn else "tensor"
-        raise ValueError(f"{name} must give a {wanted}, got {kind(made)}")
-    found: Any = made
-    _check_event(name, found.event_shape if drawn else found.shape[1:], shape)
-    return found
-
-
-def check_guide(name: str, guide: nn.Module, columns: Sequence[int], shape: Sequence[int]) -> None:
-    """Refuse a guide that does not take (x, r, y) to a distribution of this event shape.
-
-    :param columns: of x and r.
-    """
-    like = next(guide.parameters(), torch.zeros(()))
-    x, r = (like.new_zeros(2, count) for count in columns)
-    made = _result(name, guide, "(x, r, y) to a distribution", x, r, like.new_ones(2))
-    if not isinstance(made, torch.distributions.Distribution):
-        raise ValueError(f"{name} must give a distribution, got {kind(made)}")
-    _check_event(name, made.event_shape, shape)
-    if tuple(made.batch_shape) != (2,):
-        raise ValueError(
-            f"{name} must give a distribution with a batch shape of one dimension, that of the "
-            f"rows, got {tuple(made.batch_shape)} for 2 rows: use .to_event(1)"
-        )
-
-
-@torch.no_grad()
-def _result(name: str, part: nn.Module, wanted: str, *rows: Tensor) -> Any:
-    """What a part makes of rows, if it takes them and draws nothing."""
-    try:
-        with evaluating(part), poutine.trace() as trace:
-            made = part(*rows)
-    except Exception as error:
-        raise ValueError(
-            f"{name} must take {wanted}, and for rows of shapes {[[*own.shape] for own in rows]} "
-            f"raised {type(error).__name__}: {error}"
-        ) from error
-    sites = [key for key, site in trace.trace.nodes.items() if site["type"] == "sample"]
-    if sites:
-        raise ValueError(
-            f"{name} must not draw random variables itself, got sites {sites}: what all rows share "
-            "is drawn in `shared`, before the rows, and what a row has of its own in `story`"
-        )
-    return made
-
-
-def _check_event(name: str, found: Sequence[int], wanted: Sequence[int]) -> None:
-    if tuple(found) != tuple(wanted):
-        raise ValueError(
-            f"{name} must give values of shape {tuple(wanted)} for a row, got {tuple(found)}"
-        )

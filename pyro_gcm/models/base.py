@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+import math
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -11,11 +12,16 @@ from torch import Tensor, nn
 from pyro_gcm._utils.standardizer import KnownMoments
 from pyro_gcm._utils.validation import matrix, one_of, positive_int
 from pyro_gcm._utils.warn import warn_user
+from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.distributions.families import resolve_cost_family
 from pyro_gcm.inference.training_pair import TrainingPair, training_pair
 from pyro_gcm.models import build
 from pyro_gcm.models.story import Story
-from pyro_gcm.nets import Conditional
+from pyro_gcm.nets import Conditional, Standardizer, StandardNormal
 from pyro_gcm.nets.networks import with_even_rows
+from pyro_gcm.nets.parts import check_shape, one_row
+from pyro_gcm.prediction.base_samples import BaseSamples
+from pyro_gcm.responses import RESPONSES, Response
 from pyro_gcm.training import TrainingDefaults
 
 _names = itertools.count()
@@ -49,7 +55,55 @@ class OrderEventModel(Story):
         self.shared_guide = nn.ParameterDict()
         self.register_buffer("_objective", torch.tensor(0))
 
-    # Of what `build` makes, what a subclass changes
+    # Its parts
+
+    def add_costs(
+        self,
+        cost_shape: tuple[int, ...],
+        hidden: Any,
+        response: str | Response,
+        *,
+        prior: Any,
+        guide: Any,
+        cost_family: Any,
+        p0: Any,
+    ) -> None:
+        """Make y given the event, z, and c given z, as the constructor does first."""
+        self.cost_shape, beyond = cost_shape, self.conditional_hidden(hidden)
+        if not isinstance(response, Response):
+            one_of("response", response, list(RESPONSES))
+            named: Any = RESPONSES[response]
+            response = cast(Response, named(self.out_dim, beyond))
+        self.response = response
+        self.response.check_r_dim(self.r_dim)
+        self.z_prior = build.prior_part("prior", prior, self.x_dim, self.z_dim, hidden)
+        self.reads_x = not isinstance(self.z_prior, StandardNormal)
+        self.enumerates = bool(one_row(self.z_prior, self.x_dim).has_enumerate_support)
+        self.z_guide = build.guide_part(guide, self, hidden)
+        if not isinstance(cost_family, nn.Module):
+            cost_family = self.cost_part(resolve_cost_family(cost_family), cost_shape, hidden)
+        self.cost_net = cost_family
+        self.infinite_net = build.infinite_part(p0, self.out_dim, cost_shape[:-1], beyond)
+        self.starts_p0 = isinstance(p0, str)
+        self.response.prepare(self, cost_shape)
+        costs = check_shape("cost_family", self.cost_net, self.cost_dim, cost_shape)
+        try:
+            OrderEvent(costs, torch.zeros(1))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"cost_family must give costs for an order event: {error}") from error
+        if self.infinite_net is not None:
+            check_shape("p0", self.infinite_net, self.out_dim, cost_shape[:-1], drawn=False)
+
+    def add_units(self, num_samples: int, sizes: dict[str, int], seed: int) -> None:
+        """Make its standardisers and base samples.
+
+        :param sizes: number of coordinates of each latent site that base samples drive.
+        """
+        self.x_standardizer = Standardizer(self.x_dim)
+        self.r_standardizer = Standardizer(self.r_dim)
+        ends = list(itertools.accumulate(sizes.values()))
+        self.places = dict(zip(sizes, [0, *ends], strict=False))
+        self.base_samples = BaseSamples(positive_int("num_samples", num_samples), ends[-1], seed)
 
     def conditional_hidden(self, hidden: Any) -> Any:
         """Hidden layers of a network of `covariates`."""
@@ -117,9 +171,12 @@ class OrderEventModel(Story):
         if self.response.r_dist() is None:
             self.r_standardizer.learn(r, known.get("r"))
         self.response.learn_unit(y)
-        if self.starts_p0:
-            never = self.response.initial_cured_fraction(y)
-            build.start_infinite(self.infinite_net, never, self.cost_shape[:-1])
+        never = self.response.initial_cured_fraction(y) if self.starts_p0 else None
+        if never is not None:  # that all alternatives are infinite
+            each = never ** (1.0 / math.prod(self.cost_shape[:-1]))
+            parts = self.infinite_net.named_parameters()
+            *_, last = (p for name, p in parts if name.endswith(("logits", "bias")))
+            nn.init.constant_(last, torch.tensor(each, dtype=torch.float64).logit().item())
         self.is_trained = True
 
     def __setattr__(self, name: str, value: Any) -> None:

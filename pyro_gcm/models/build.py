@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyro.distributions as dist
@@ -13,8 +12,7 @@ from torch import nn
 
 from pyro_gcm._utils.torch_state import evaluating
 from pyro_gcm._utils.validation import one_of, positive_int
-from pyro_gcm.distributions import OrderEvent, coordinates, is_independent_normal
-from pyro_gcm.distributions.families import resolve_cost_family
+from pyro_gcm.distributions import coordinates, is_independent_normal
 from pyro_gcm.nets import (
     AmortizedGuide,
     Bijection,
@@ -30,13 +28,10 @@ from pyro_gcm.nets import (
     Probit,
     RevenueGuide,
     Sigmoid,
-    Standardizer,
     StandardNormal,
 )
 from pyro_gcm.nets.networks import mlp
 from pyro_gcm.nets.parts import check_guide, check_shape, one_row
-from pyro_gcm.prediction.base_samples import BaseSamples
-from pyro_gcm.responses import RESPONSES, Response
 
 #: A network from so many columns to a distribution of so many coordinates; then hidden layers.
 Network = Callable[[int, int, Any], nn.Module]
@@ -64,42 +59,6 @@ KERNEL_GUIDES = ("exact", "amortised")
 REVENUE_MAPS = ("identity", "piecewise_linear", "positive_linear", "probit", "sigmoid")
 
 
-def add_costs(
-    model: Any,
-    cost_shape: tuple[int, ...],
-    hidden: Any,
-    response: str | Response,
-    *,
-    prior: Any,
-    guide: Any,
-    cost_family: Any,
-    p0: Any,
-    **_: Any,
-) -> None:
-    """Give a model y given the event, z, and c given z, as its constructor does first."""
-    model.cost_shape = cost_shape
-    columns, beyond = model.out_dim, model.conditional_hidden(hidden)
-    model.response = _response_part(response, columns, beyond)
-    model.response.check_r_dim(model.r_dim)
-    model.z_prior = prior_part("prior", prior, model.x_dim, model.z_dim, hidden)
-    model.reads_x = not isinstance(model.z_prior, StandardNormal)
-    model.enumerates = bool(one_row(model.z_prior, model.x_dim).has_enumerate_support)
-    model.z_guide = _guide_part(guide, model, hidden)
-    if not isinstance(cost_family, nn.Module):
-        cost_family = model.cost_part(resolve_cost_family(cost_family), cost_shape, hidden)
-    model.cost_net = cost_family
-    model.infinite_net = _infinite_part(p0, columns, cost_shape[:-1], beyond)
-    model.starts_p0 = isinstance(p0, str)
-    model.response.prepare(model, cost_shape)
-    costs = check_shape("cost_family", model.cost_net, model.cost_dim, cost_shape)
-    try:
-        OrderEvent(costs, torch.zeros(1))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"cost_family must give costs for an order event: {error}") from error
-    if model.infinite_net is not None:
-        check_shape("p0", model.infinite_net, columns, cost_shape[:-1], drawn=False)
-
-
 def add_kernel(model: Any, prior: Any, guide: Any, dr_net: nn.Module | None, hidden: Any) -> None:
     """Build p(k) or p(k|x), q(k|x, r, y) and p(r|k, x)."""
     x_dim, r_dim, k_dim = model.x_dim, model.r_dim, model.k_dim
@@ -110,7 +69,7 @@ def add_kernel(model: Any, prior: Any, guide: Any, dr_net: nn.Module | None, hid
         check_guide("kernel_guide", guide, (x_dim, r_dim), (k_dim,))
         model.k_guide = guide
     else:
-        check_named("kernel_guide", guide, KERNEL_GUIDES, "(x, r, y)")
+        one_of("kernel_guide", guide, KERNEL_GUIDES)
         if guide == "amortised":
             model.k_guide = RevenueGuide(Conditional(dist.Normal, x_dim + r_dim, (k_dim,), hidden))
     p_k = one_row(model.k_prior, x_dim)
@@ -132,35 +91,12 @@ def add_kernel(model: Any, prior: Any, guide: Any, dr_net: nn.Module | None, hid
         raise ValueError("dr_net must give a normal p(dr|x) with independent columns")
 
 
-def add_units(model: Any, num_samples: int, sizes: dict[str, int], seed: int) -> None:
-    """Give a model its standardisers and base samples.
-
-    :param sizes: number of coordinates of each latent site that base samples drive.
-    """
-    model.x_standardizer, model.r_standardizer = (
-        Standardizer(model.x_dim),
-        Standardizer(model.r_dim),
-    )
-    ends = list(itertools.accumulate(sizes.values()))
-    model.places = dict(zip(sizes, [0, *ends], strict=False))
-    model.base_samples = BaseSamples(positive_int("num_samples", num_samples), ends[-1], seed)
-
-
-def _response_part(response: str | Response, x_dim: int, hidden: Any) -> Response:
-    if isinstance(response, Response):
-        return response
-    one_of("response", response, list(RESPONSES))
-    named: Any = RESPONSES[response]
-    made: Response = named(x_dim, hidden)
-    return made
-
-
 def prior_part(
-    name: str, prior: Any, x_dim: int, dim: int, hidden: Any, names: Iterable[str] = PRIORS
+    name: str, prior: Any, x_dim: int, dim: int, hidden: Any, names: Sequence[str] = PRIORS
 ) -> nn.Module:
     """p(z|x) or p(z), and that of k."""
     if not isinstance(prior, nn.Module):
-        check_named(name, prior, names, "x")
+        one_of(name, prior, names)
         if prior == "standard":
             return StandardNormal(dim)
         prior = _PRIORS[prior](x_dim, dim, hidden)
@@ -168,12 +104,12 @@ def prior_part(
     return prior
 
 
-def _guide_part(guide: Any, model: Any, hidden: Any) -> nn.Module | None:
+def guide_part(guide: Any, model: Any, hidden: Any) -> nn.Module | None:
     """q(z|x, r, y), or None where z is drawn from the prior itself, or summed out."""
     if guide is None:
         guide = "prior" if model.reads_x else "amortised"
     if not isinstance(guide, nn.Module):
-        check_named("guide", guide, GUIDES, "(x, r, y)")
+        one_of("guide", guide, GUIDES)
         if guide == "prior" and model.reads_x:
             return None
     if model.enumerates:
@@ -214,16 +150,7 @@ def refusal_of(guide: nn.Module, columns: tuple[int, ...], without: int) -> Exce
     return None
 
 
-def check_named(name: str, value: Any, names: Iterable[str], reads: str) -> None:
-    """Refuse anything but the name of a part or a module, such as a plain function."""
-    if not isinstance(value, str) or value not in names:
-        raise ValueError(
-            f"{name} must be one of {list(names)}, or a torch module that takes {reads} to a "
-            f"distribution, got {_shown(value)}"
-        )
-
-
-def _infinite_part(p0: Any, x_dim: int, shape: tuple[int, ...], hidden: Any) -> nn.Module | None:
+def infinite_part(p0: Any, x_dim: int, shape: tuple[int, ...], hidden: Any) -> nn.Module | None:
     """Logits of the probability that a cost is infinite: x -> [..., *shape], or None for never.
 
     :param shape: (), or (G,) with several alternatives.
@@ -236,18 +163,6 @@ def _infinite_part(p0: Any, x_dim: int, shape: tuple[int, ...], hidden: Any) -> 
     network = mlp(x_dim, math.prod(shape), hidden)
     nn.init.constant_(network[-1].bias, ConstantLogits.START)  # type: ignore[arg-type]
     return network if shape else nn.Sequential(network, nn.Flatten(-2))
-
-
-def start_infinite(part: Any, never: float | None, shape: tuple[int, ...]) -> None:
-    """Start the logits of p0 where all alternatives are infinite with a probability.
-
-    :param never: that probability, or None to leave it.
-    """
-    if never is None:
-        return
-    each = torch.tensor(never ** (1.0 / math.prod(shape)), dtype=torch.float64).logit()
-    last = [bias for name, bias in part.named_parameters() if name.endswith(("logits", "bias"))][-1]
-    nn.init.constant_(last, each.item())
 
 
 def revenue_map_part(

@@ -116,47 +116,50 @@ class GCM(Monotone):
     ) -> None:
         super().__init__(x_dim, r_dim, z_dim, name)
         costs = max(1, self.r_dim) if costs is None else positive_int("costs", costs)
-        parts: Any = {"prior": prior, "guide": guide, "p0": p0, "revenue_map": revenue_map}
-        parts |= {"x_decoder": x_decoder, "r_decoder": r_decoder, "cost_family": cost_family}
+        parts: Any = {"prior": prior, "guide": guide, "cost_family": cost_family, "p0": p0}
+        parts |= {"revenue_map": revenue_map, "x_decoder": x_decoder, "r_decoder": r_decoder}
+        shape = alternatives, costs
         with Randomness(seed_of(seed)).in_use():
-            self.add_parts(
-                response, widths_of(hidden), (alternatives, costs), seed=int(seed), **parts
-            )
+            self.add_parts(response, widths_of(hidden), shape, int(seed), **parts)
         sizes = {"z": self.z_dim}
         if not self.reads_x:
             sizes["w"] = self.r_dim
-        build.add_units(self, num_samples, sizes, int(seed))
+        self.add_units(num_samples, sizes, int(seed))
 
     def add_parts(
         self,
         response: str | Response,
         hidden: Any,
         costs: tuple[int, int],
-        *,
         seed: int,
+        *,
+        revenue_map: Any,
+        p0: Any,
+        x_decoder: nn.Module | None = None,
+        r_decoder: nn.Module | None = None,
         **parts: Any,
     ) -> None:
         """Build the networks.
 
         :param costs: numbers G of alternatives and K of costs of each.
         :param seed: of a map of members.
-        :param parts: prior, guide, cost_family, p0, revenue_map and decoders of the constructor.
+        :param parts: prior, guide and cost_family of the constructor.
         """
         g, k = costs
         k = response.costs_of(k) if isinstance(response, Response) else k
-        cost_shape, revenue_map = build.cost_shape(g, k), parts["revenue_map"]
-        build.add_costs(self, cost_shape, hidden, response, **parts)
-        self.response.check_parts(revenue_map, parts["p0"])
+        cost_shape = build.cost_shape(g, k)
+        self.add_costs(cost_shape, hidden, response, p0=p0, **parts)
+        self.response.check_parts(revenue_map, p0)
         make = partial(self.make_map, revenue_map, seed)
         map_shape = self.map_shape(cost_shape)
         self.revenue_map = self.response.revenue_maps(make, self.r_dim, map_shape)
         self.w_prior, columns = StandardNormal(self.r_dim), self.r_dim + self.out_dim
-        self.r_decoder: Any = parts["r_decoder"]
+        self.r_decoder: Any = r_decoder
         if not self.r_dim:
             self.r_decoder = StandardNormal(0)  # without revenues there is nothing to draw
         elif self.r_decoder is None:
             self.r_decoder = Conditional(dist.Normal, columns, (self.r_dim,), hidden)
-        self.x_decoder: Any = build.x_decoder_part(self, parts["x_decoder"], self.z_dim, hidden)
+        self.x_decoder: Any = build.x_decoder_part(self, x_decoder, self.z_dim, hidden)
         self.w_guide: Any = None if self.reads_x else StandardNormal(0)
         if self.r_dim and not self.reads_x:
             self.w_guide = Conditional(dist.Normal, columns, (self.r_dim,), hidden)

@@ -122,9 +122,9 @@ class IGCM(Surfaces):
         hidden, seed = widths_of(hidden), seed_of(seed)
         self.k_dim = self.r_dim if k_dim is None else positive_int("k_dim", k_dim)
         cost_shape = build.cost_shape(alternatives, self.k_dim if costs is None else costs)
-        parts: Any = {"response": response, "prior": prior, "guide": guide}
+        parts: Any = {"prior": prior, "guide": guide, "cost_family": cost_family, "p0": p0}
         with Randomness(seed).in_use():
-            build.add_costs(self, cost_shape, hidden, **parts, cost_family=cost_family, p0=p0)
+            self.add_costs(cost_shape, hidden, response, **parts)
             self.response.check_generated()
             if kernel_map is None:
                 kernel_map = "identity" if cost_shape == (self.k_dim,) else "positive_linear"
@@ -133,7 +133,7 @@ class IGCM(Surfaces):
             build.add_kernel(self, kernel_prior, kernel_guide, dr_net, hidden)
             columns = self.z_dim + self.k_dim
             self.x_decoder: Any = build.x_decoder_part(self, x_decoder, columns, hidden)
-        build.add_units(self, num_samples, {"z": self.z_dim, "k": self.k_dim}, seed)
+        self.add_units(num_samples, {"z": self.z_dim, "k": self.k_dim}, seed)
 
     def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
         """The lines of the paper's figure; x and r are in data units."""
@@ -195,11 +195,10 @@ class IGCM(Surfaces):
     def _check_kernel_lines(self) -> None:
         """Refuse a story whose lines of k and r are others than those that p(k|x, r) is of."""
         read = Dry(self, Plan(given=()))
+        x, k = read.x, read.values["k"]
         with torch.no_grad(), evaluating(self):
-            x, r, k = read.x, read.r, read.values["k"]
-            known = {"k": self.k_dist(x), "r": self.r_dist(k, x)}
-            for name, value in (("k", k), ("r", r)):
-                if not torch.equal(read.told[name].log_prob(value), known[name].log_prob(value)):
+            for name, p, value in (("k", self.k_dist(x), k), ("r", self.r_dist(k, x), read.r)):
+                if not torch.equal(read.told[name].log_prob(value), p.log_prob(value)):
                     raise ValueError(
                         f"the story has a distribution of '{name}' other than {name}_dist, and "
                         "p(k|x, r) would be wrong: override k_dist and r_dist instead"
@@ -240,10 +239,8 @@ class IGCM(Surfaces):
     def k_given(self, x: Tensor | None, r: Tensor | None) -> Any:
         """p(k | x, r) for x and r in data units."""
         if x is None or r is None:
-            lacking = "x" if x is None else "r"
-            raise RuntimeError(
-                f"conditional: '{lacking}' is an input of p(y | x, r) and must be given"
-            )
+            name = "x" if x is None else "r"
+            raise RuntimeError(f"conditional: '{name}', an input of p(y | x, r), must be given")
         return self.k_posterior(self.x_standardizer(x), self.r_standardizer(r))
 
     def k_guide_dist(self, x: Tensor | None, r: Tensor | None, y: Tensor | None) -> Any:
@@ -313,10 +310,9 @@ class IGCM(Surfaces):
         plan = replace(self.prediction_plan, given=("x", "r"), unweighted=("z",))
 
         def block(x: Tensor, k: Tensor) -> Tensor:
-            reader = Predicted(self, plan, noise, until="c")
-            draws, e = reader.read(x, None), self.x_standardizer(x)
-            event = OrderEvent(draws.left["c"], self.kernel_map(coarse(k)))
-            p_y = self.response.distribution(event, e, k)
+            draws = Predicted(self, plan, noise, until="c").read(x, None)
+            revenue, e = self.kernel_map(coarse(k)), self.x_standardizer(x)
+            p_y = self.outcome_dist(draws.left["c"], revenue, e, k)
             return draws.mean(self.response.predict(p_y))
 
         dtype = self.response.prediction_dtype(self.dtype)

@@ -12,7 +12,6 @@ from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import one_of, positive_int, seed_of
 from pyro_gcm.distributions import InfiniteCost
 from pyro_gcm.inference.reading import Plan
-from pyro_gcm.models import build
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.gcm import GCM, JOINT_PARTS
 from pyro_gcm.models.member_settings import MemberSettings, warn_of_few
@@ -92,13 +91,15 @@ class MemberGCM(GCM):
         self.member_weights, self.encoder, self.members = weights, encoder, encoder.members
         self.out_dim = self.cost_dim = encoder.out_dim
         shape = positive_int("alternatives", alternatives), positive_int("costs", costs)
-        parts: Any = {"p0": p0, "revenue_map": revenue_map, "cost_family": cost_family}
-        parts |= {"guide": None, "x_decoder": None, "r_decoder": None}
+        parts: Any = {"guide": None, "cost_family": cost_family, "p0": p0}
         with Randomness(seed_of(seed)).in_use():
-            parts["prior"] = _weights_part(weights, x_dim, encoder.members)
+            prior: Any = ConstantCategorical(self.members, learned=weights == "learned")
+            if weights == "conditional":
+                prior = ConditionalCategorical(x_dim, self.members)
+            parts |= {"prior": prior, "revenue_map": revenue_map}
             response = _response(response, encoder)
-            self.add_parts(response, _widths(hidden), shape, seed=int(seed), **parts)
-        build.add_units(self, self.members, {"z": self.z_dim}, int(seed))
+            self.add_parts(response, _widths(hidden), shape, int(seed), **parts)
+        self.add_units(self.members, {"z": self.z_dim}, int(seed))
 
     # The story: what is read of x, and which map r goes through, depend on the member
 
@@ -211,13 +212,6 @@ def _response(response: str | Response, encoder: MemberEncoder) -> str | Respons
     if isinstance(net, nn.Module):
         check_input("response", net, encoder.out_dim)
     return response
-
-
-def _weights_part(weights: str, x_dim: int, members: int) -> nn.Module:
-    """p(z)."""
-    if weights == "conditional":
-        return ConditionalCategorical(x_dim, members)
-    return ConstantCategorical(members, learned=weights == "learned")
 
 
 def member_map(

@@ -10,8 +10,7 @@ by at most 1e-13 there, far less than TOLERANCE, since nothing here makes much o
 models are trained for two steps of plain gradient descent (Adam divides a gradient by its own size,
 and so makes whole steps of rounding errors around 0); draws are those at these weights, and whether
 one is accepted compares numbers of float64, which a processor exchanges once in 1e12.
-The Pareto k is left out: how many draws its fit uses depends on the version of arviz, and
-`tests/prediction/test_psis.py` has shapes that are known.
+The Pareto k is left out: `tests/prediction/test_psis.py` has shapes that are known.
 """
 
 from __future__ import annotations

@@ -260,28 +260,14 @@ class AxisMap(nn.Module):
 
     def forward(self, position: Tensor) -> Tensor:
         """[..., 1] -> [..., *event_shape], float64."""
-        shift, _ = self.along(self.weights(), position[..., 0], len(self.event_shape))
-        return shift
+        whole = AxisOfDraws(self, self.weights(), len(self.event_shape))
+        return whole(position[..., 0])[0]
 
     def weights(self) -> Tensor:
         """a and v, [*event_shape, 1 + J], float64."""
         lowest = torch.zeros(1 + len(self.knots), dtype=torch.float64, device=self.knots.device)
         lowest[0] = self.smallest_slope
         return self.linear.weight.double() + lowest
-
-    def along(self, weights: Tensor, position: Tensor, event_dim: int) -> tuple[Tensor, Tensor]:
-        """The map and its slope at positions [...], each [..., *event], float64.
-
-        :param weights: [..., *event, 1 + J], such as those of one member for every position.
-        :param event_dim: number of dimensions of the event.
-        """
-        at, *gates = self.gates(position.reshape(*position.shape, *(1,) * event_dim))
-        slope, *bends = weights.unbind(-1)
-        shift = slope * at
-        for weight, gate, width in zip(bends, gates, self.widths.double(), strict=True):
-            shift = shift + weight * gate
-            slope = slope + weight * (gate * (1.0 - gate) / width)
-        return shift, slope.expand(shift.shape)
 
     def gates(self, position: Tensor) -> list[Tensor]:
         """Return the functions that a and v weigh, at positions [...]: 1 + J tensors, float64."""
@@ -293,15 +279,22 @@ class AxisMap(nn.Module):
 class AxisOfDraws:
     """An `AxisMap` with the weights of given draws.
 
-    :param weights: [..., *event, 1 + J], see `AxisMap.along`.
+    :param weights: [..., *event, 1 + J], such as those of one member for every position.
+    :param event_dim: number of dimensions of the event.
     """
 
     def __init__(self, axis: AxisMap, weights: Tensor, event_dim: int) -> None:
         self.axis, self.weights, self.event_dim = axis, weights, event_dim
 
     def __call__(self, position: Tensor) -> tuple[Tensor, Tensor]:
-        """The map and its slope."""
-        return self.axis.along(self.weights, position, self.event_dim)
+        """The map and its slope at positions [...], each [..., *event], float64."""
+        at, *gates = self.axis.gates(position.reshape(*position.shape, *(1,) * self.event_dim))
+        slope, *bends = self.weights.unbind(-1)
+        shift = slope * at
+        for weight, gate, width in zip(bends, gates, self.axis.widths.double(), strict=True):
+            shift = shift + weight * gate
+            slope = slope + weight * (gate * (1.0 - gate) / width)
+        return shift, slope.expand(shift.shape)
 
     def planes(self, position: Tensor) -> Tensor:
         """The map alone, coordinates first, [(G) K, ...]; all of them share the gates."""

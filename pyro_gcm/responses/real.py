@@ -127,10 +127,6 @@ class _RealResponse(RealOutcome):
         """y from its number of standard deviations above the mean."""
         return self.standardizer.inverse(standard)
 
-    def _curve(self, x: Tensor) -> tuple[Tensor, ...]:
-        """mu_t and the standard deviations that make up the spread, each [...]."""
-        raise NotImplementedError
-
     def _threshold_loc(self, raw: Tensor) -> Tensor:
         """mu_t in the units of y, [...], from the outputs of the network."""
         return self.standardizer.inverse(raw[..., :1])[..., 0]
@@ -215,10 +211,9 @@ class Quantile(_RealResponse, name="quantile"):
             raise ValueError(
                 f"r must be one column of quantile levels for response='quantile', got {r.shape[1]}"
             )
+        low, high = r.aminmax()
         dtype = self.standardizer.dtype
-        levels = r.to(dtype)
-        if ((levels <= 0) | (levels >= 1)).any():
-            low, high = r.min().item(), r.max().item()
+        if low.to(dtype) <= 0 or high.to(dtype) >= 1:
             raise ValueError(
                 "r must lie strictly between 0 and 1 for response='quantile', also in the type of "
                 f"the model, {dtype}, got values from {low:.12g} to {high:.12g}"

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.distributions.curve_outcome import AlongAxis, AxisUnits, EventTime, OrderedLevel
-from pyro_gcm.nets.revenue_maps import AxisMap
+from pyro_gcm.nets.revenue_maps import AxisMap, AxisOfDraws
 
 INF = math.inf
 SHAPES = [(1,), (2,), (2, 2)]
@@ -46,7 +46,7 @@ def parts(family: str, shape: tuple[int, ...], infinite: bool = False) -> tuple[
         if len(shape) == 1:
             cost = InfiniteCost(cost.cost, torch.tensor(-1.0))
     axis = AxisMap(shape, knots=3)
-    return OrderEvent(cost, revenue), lambda s: axis.along(axis.weights().detach(), s, len(shape))
+    return OrderEvent(cost, revenue), AxisOfDraws(axis, axis.weights().detach(), len(shape))
 
 
 def event_time(family: str, shape: tuple[int, ...], infinite: bool = False) -> EventTime:

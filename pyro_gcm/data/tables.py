@@ -102,16 +102,14 @@ class Table(list[Column]):
             place = {name: at for at, name in enumerate(self.names)}
             return Table([self[place[name]] for name in names], names)
         if len(self) != count:
-            raise ValueError(
-                f"X has {len(self)} features, but {owner} is expecting {count} features as input"
-            )
+            told = f"X has {len(self)} features, but {owner} is expecting {count} features as input"
+            raise ValueError(told)
         positions = list(map(str, range(count)))
         if self.names is not None and self.names != positions:
             warn_user(f"X has feature names, but {owner} was fitted without feature names")
         if names is not None and list(names) != positions:
-            warn_user(
-                f"X does not have valid feature names, but {owner} was fitted with feature names"
-            )
+            told = "X does not have valid feature names"
+            warn_user(f"{told}, but {owner} was fitted with feature names")
         return self
 
 
@@ -132,7 +130,9 @@ def read_table(table: Any, estimator: Any = None) -> Table:
     if frame is not None:
         if 0 in frame.shape:
             raise ValueError(f"X must have rows and columns, got shape {frame.shape}")
-        names, series = frame.columns, list(frame.iter_columns())
+        names, native = frame.columns, frame.to_native()
+        whole = isinstance(native, pd.DataFrame)  # of which narwhals takes longer
+        series = [native[name] for name in native] if whole else list(frame.iter_columns())
     else:
         if isinstance(table, Sequence):
             table = np.array(table, dtype=object)  # numbers beside text stay numbers
@@ -224,23 +224,27 @@ def unmasked(array: Any) -> npt.NDArray[Any]:
 
 
 def of_times(where: str, kind: str) -> str:
-    """Return the message about dates, times and durations."""
+    """The message about dates, times and durations."""
     instead = "pass numbers in their place, such as seconds, or the days since a date"
     return f"{where} has dates, times or durations ({kind}): {instead}"
 
 
 def _column(series: Any, label: str) -> Column:
-    """A series of pandas or narwhals as a column."""
     import narwhals as nw
     import pandas as pd
 
-    if isinstance(native := nw.to_native(series, pass_through=True), pd.Series):
-        # Missing values would make floats of integers.
-        series = native if native.hasnans else native.infer_objects()
+    if isinstance(series, pd.Series):
+        if series.dtype == object and not series.hasnans:  # which would make floats of integers
+            series = series.infer_objects()
         kind: Any = series.dtype
-        if isinstance(kind, np.dtype) and kind.kind in "biuf":  # for which narwhals takes longer
+        if isinstance(kind, np.dtype) and kind.kind in "biuf":
             values = series.to_numpy().astype(np.float64)
             return _of_numbers(values, label, series.to_list, kind.kind in "iu")
+        if isinstance(kind, pd.StringDtype):
+            labels = series.to_numpy(dtype=object, copy=True)
+            labels[missing := pd.isna(labels)] = None
+            if not missing.all():
+                return Column(label, None, labels, categorical=True)
         series = nw.from_native(series, series_only=True)
     kind = series.dtype
     if kind == nw.Boolean or kind.is_numeric():
@@ -270,13 +274,11 @@ def _column(series: Any, label: str) -> Column:
 def _of_numbers(
     numbers: npt.NDArray[np.float64], label: str, exact: Callable[[], Sequence[Any]], whole: bool
 ) -> Column:
-    """A column of numbers; of integers that float64 does not hold, the exact ones are labels."""
     large = whole and (np.abs(numbers) > _EXACT).any()
     return Column(label, numbers, _labels(exact(), label) if large else None)
 
 
 def _of_objects(values: Sequence[Any], label: str) -> Column:
-    """A column of Python objects: numbers, or text."""
     given = [None if _is_missing(value) else value for value in values]
     text = [row for row, value in enumerate(given) if isinstance(value, str | bytes)]
     rest = [row for row, v in enumerate(given) if not isinstance(v, str | bytes | None)]
@@ -301,7 +303,6 @@ def _labels(values: Sequence[Any], label: str) -> npt.NDArray[np.object_]:
 
 
 def _label(value: Any, label: str) -> str | float:
-    """A level as text or as a number."""
     if isinstance(value, str | bytes):
         return value.decode() if isinstance(value, bytes) else str(value)
     if not isinstance(value, Real | np.bool_ | Decimal):

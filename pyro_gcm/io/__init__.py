@@ -114,8 +114,7 @@ def save(
         again = decoder.whole(architecture)
     if isinstance(model_or_estimator, nn.Module):
         made = {name: type(part) for name, part in again.named_modules()}
-        parts = model_or_estimator.named_modules()
-        other = [name for name, part in parts if type(part) is not made.get(name)]
+        other = [n for n, p in model_or_estimator.named_modules() if type(p) is not made.get(n)]
         if other:
             raise ValueError(f"{other[0]} was exchanged: pass the part to the model's constructor")
     weights = safetensors_of({name: encoder.tensors[name] for name in sorted(encoder.tensors)})

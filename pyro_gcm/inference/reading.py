@@ -127,23 +127,18 @@ class Reader:
         if self._covariates is None or self._covariates[0] is not x:
             if (z := self.values.get("z") if z is None else z) is None:
                 raise ValueError("the story has no line 'z' before the one that reads x with it")
-            if "e" in self.values:
-                found = self.model.covariates(z, x)
-            elif self.model.members:
+            if self.model.members and "e" not in self.values:
                 found = self.deterministic("e", lambda: self.model.covariates(z, x))
             else:
-                found = self.note("e", self.model.covariates(z, x))
+                found = self.model.covariates(z, x)
+                self.values.setdefault("e", found)
             self._covariates = x, found
         return self._covariates[1]
 
     def deterministic(self, name: str, value: Callable[[], Tensor]) -> Tensor:
         """A site that is a function of others, with one event dimension."""
-        return self.note(name, value())
-
-    def note(self, name: str, value: Tensor) -> Tensor:
-        """The same without a site in Pyro."""
-        self.values[name] = value
-        return value
+        self.values[name] = found = value()
+        return found
 
     def distribution(self, name: str, p: Any) -> Any:
         """The distribution of a latent site: that of the story, or the one given the inputs."""

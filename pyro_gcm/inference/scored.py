@@ -204,7 +204,8 @@ class Scored(Reader):
         if isinstance(self.bound, PaperLoss):
             losses = self._paper_losses()
         elif cancel and isinstance(p_y, OrderEvent) and getattr(self.bound, "alpha", None) == 0.0:
-            losses = -p_y.expand(self.shape).log_mean_prob(y)
+            p_y = p_y if p_y.batch_shape == self.shape else p_y.expand(self.shape)
+            losses = -p_y.log_mean_prob(y)
         else:
             log_y, averages = p_y.log_prob(y), self.plan.averages
             log_selected = None if averages else self.model.response.log_selected(p_y, y)

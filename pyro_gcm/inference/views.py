@@ -325,6 +325,6 @@ class _GuardedSite(Independent):
 
         if not (refused or self.jumps):
             return log_p
-        along = 0.0 * self.cost.nan_to_num(posinf=0.0).sum()
+        along = (0.0 * self.cost.nan_to_num()).sum()
         along.register_hook(tell)
         return log_p + along

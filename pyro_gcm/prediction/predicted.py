@@ -186,14 +186,19 @@ class Predicted(Reader):
 
     def deterministic(self, name: str, value: Any) -> Tensor:
         """A function of the draws, which is kept with them where it differs between them."""
-        return self.known[name] if name in self.known else self.note(name, value())
+        if name in self.known:
+            return self.known[name]
+        found = super().deterministic(name, value)
+        if found.dim() > 2:
+            self.drawn[name] = found
+        return found
 
-    def note(self, name: str, value: Tensor) -> Tensor:
-        """The same without a site in Pyro."""
-        value = super().note(name, self.known.get(name, value))
-        if value.dim() > 2 and name not in self.known:
-            self.drawn[name] = value
-        return value
+    def covariates(self, z: Tensor | None, x: Tensor) -> Tensor:
+        """What is read of x, which is kept with the draws where it differs between them."""
+        found = super().covariates(z, x)
+        if found.dim() > 2 and "e" not in self.known:
+            self.drawn.setdefault("e", found)
+        return found
 
     def outcome(self, p: Any, obs: Any) -> Any:
         """The distribution of the outcome."""

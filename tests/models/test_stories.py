@@ -220,7 +220,7 @@ def test_a_story_with_another_kernel_needs_its_exact_posterior() -> None:
                     return sample("k", dist.Normal(torch.full((2,), 2.0).double(), 1.0).to_event(1))
                 return sample(name, p, obs)
 
-            line.note, line.deterministic = sample.note, sample.deterministic  # type: ignore[attr-defined]
+            line.deterministic = sample.deterministic  # type: ignore[attr-defined]
             return super().story(line, x, r, y)
 
     with pytest.raises(ValueError, match="distribution of 'k' other than k_dist"):
@@ -240,7 +240,6 @@ def test_a_site_that_is_told_to_be_the_storys_own_has_to_be_it() -> None:
             def line(name: str, p: Any, obs: Any = None) -> Any:
                 return sample(name, self.z_dist(0.0 * x) if name == "z" else p, obs)
 
-            line.note = sample.note  # type: ignore[attr-defined]
             return super().story(line, x, r, y)
 
     with pytest.raises(ValueError, match="'z' has another distribution in the story than in guide"):

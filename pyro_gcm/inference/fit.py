@@ -124,8 +124,6 @@ def fit(
     model.check_story("model", "guide")
     model.response.check_whole()
     objective = model.default_objective if objective is None else objective
-    pair = model.training_pair(objective)
-    bound = pair.bound(elbo, num_particles, model.response.default_elbo)
     is_read = not isinstance(elbo, ELBO) or type(elbo) is ImportanceWeightedELBO
     share, beside = validation, None
     if not isinstance(validation, Real):
@@ -150,6 +148,9 @@ def fit(
         rows = StreamedData(model, source, beside, options)
     else:
         rows = DataInMemory(model, (x, r, y), sample_weight, beside, options)
+    model.show(rows.units["x"], rows.units["r"])
+    pair = model.training_pair(objective)
+    bound = pair.bound(elbo, num_particles, model.response.default_elbo)
     of_members = rows.weights is not None and rows.weights.dim() == 2
     if of_members and not (pair.plan.averages and is_read):
         raise ValueError("sample_weight must be [n] but for members with objective='members'")
@@ -186,6 +187,7 @@ def fit(
     with training.randomness.in_use():
         if standardize:
             model.learn_units(**rows.units)
+        model.read_rows(rows.units["x"], rows.units["r"])
         model.objective = objective
         model.train()
     result = training.run()

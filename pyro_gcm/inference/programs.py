@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyro
 import pyro.distributions as dist
@@ -13,22 +13,16 @@ import torch
 from pyro.infer.util import is_validation_enabled
 from pyro.ops.provenance import detach_provenance
 from torch import Tensor, nn
-from torch.distributions import biject_to
 
-from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import checked_data, positive_int
 from pyro_gcm.distributions.base import Left
 from pyro_gcm.inference.reading import Plan, Reached, Reader, of
 from pyro_gcm.inference.views import SiteGuard
-from pyro_gcm.nets.networks import positive
 
 #: A column that may be left out.
 Given = Tensor | None
 #: Root mean square of a column above which a model that has not learned its units warns.
 _LARGE = 4.0
-
-#: Spread of the guide of a site that all rows share, at the start.
-_SCALE = 0.1
 
 
 class Programmed(Reader):
@@ -44,7 +38,7 @@ class Programmed(Reader):
 
     def share(self, name: str, p: Any) -> Tensor:
         """A draw outside of the plate."""
-        return pyro.sample(name, of(p))
+        return pyro.sample(name, self.of_all_rows(name, p))
 
     def latent(self, name: str, p: Any) -> Tensor:
         """A draw; a finite site is summed out by the bounds that do so."""
@@ -52,28 +46,30 @@ class Programmed(Reader):
         infer: Any = {"enumerate": "parallel"} if fn.has_enumerate_support else {}
         if name in self.given_inputs:
             infer["given_inputs"] = lambda: self.given_inputs[name](self)
-        return pyro.sample(name, fn, infer=infer)
+        return self.speak(pyro.sample, name, fn, infer=infer)
 
     def observe(self, name: str, p: Any, value: Tensor) -> Tensor:
         """An observed site; an input is one whose density is masked out."""
         fn = of(p)
-        infer: Any = {"_deterministic": True} if isinstance(fn, dist.MaskedDistribution) else {}
-        return pyro.sample(name, fn, obs=value, infer=infer)
+        is_input = name in ("x", "r") and isinstance(fn, dist.MaskedDistribution)
+        infer: Any = {"_deterministic": True} if is_input else {}
+        return self.speak(pyro.sample, name, fn, obs=value, infer=infer)
 
     def leave(self, name: str, p: Any) -> Left:
         """A cost: its distribution beside its draw, or alone where a handler hands it back."""
         left = super().leave(name, p)
-        value = pyro.sample(name, left.fn)
+        value = self.speak(pyro.sample, name, left.fn)
         return value if isinstance(value, Left) else Left(name, left.fn, value)
 
     def outcome(self, p: Any, obs: Any) -> Any:
         """The outcome."""
         fn = self.model.response.site_distribution(of(p), separate=self.plan.averages)
-        return pyro.sample("y", fn, obs=obs)
+        return self.speak(pyro.sample, "y", fn, obs=obs)
 
     def deterministic(self, name: str, value: Any) -> Tensor:
         """A deterministic site."""
-        return pyro.deterministic(name, super().deterministic(name, value), event_dim=1)
+        found = super().deterministic(name, value)
+        return self.speak(pyro.deterministic, name, found, event_dim=1)
 
 
 class Guided(Reader):
@@ -104,9 +100,9 @@ class Guided(Reader):
         fn = self.distribution(name, p)
         finite = fn.has_enumerate_support
         if finite and not self.plan.averages:
-            return fn.sample()
+            return fn.sample(() if fn.batch_shape else (len(self.x),))
         infer: Any = {"enumerate": "parallel"} if finite else {}
-        value = pyro.sample(name, fn, infer=infer)
+        value = self.speak(pyro.sample, name, fn, infer=infer)
         self.open.discard(name)
         if not self.open:
             self.values[name] = value
@@ -119,29 +115,6 @@ class Guided(Reader):
 
     def outcome(self, p: Any, obs: Any) -> None:
         """Ignore the outcome: a guide has no site y."""
-
-
-class SharedSite(NamedTuple):
-    """A site that all rows share, such as the effects of groups, in a model's `shared`.
-
-    :param support: of its distribution.
-    """
-
-    name: str
-    event_shape: torch.Size
-    support: Any
-
-    def guide(self, parameters: nn.ParameterDict) -> Any:
-        """Independent normals, mapped to the support."""
-        if self.support.is_discrete:
-            raise ValueError(f"site '{self.name}' is discrete: override guide_shared")
-        loc, spread = (parameters[f"{self.name}_{part}"] for part in ("loc", "spread"))
-        normal = dist.Normal(loc, positive(spread, _SCALE))
-        transform = biject_to(self.support)
-        transform = getattr(transform, "base_transform", transform)  # of one coordinate
-        if not (isinstance(transform, dist.transforms.ComposeTransform) and not transform.parts):
-            normal = dist.TransformedDistribution(normal, [transform])
-        return normal.to_event(len(self.event_shape))
 
 
 # Programs
@@ -221,24 +194,6 @@ def given_or(given: Any, checked: Any) -> Any:
     if isinstance(given, Tensor) and given.requires_grad and checked is not None:
         return given.to(checked.device)
     return checked
-
-
-def shared_sites(model: Any) -> dict[str, SharedSite]:
-    """The sites that all rows share, whose guide gets its parameters."""
-    sites = {}
-
-    def line(name: str, p: Any) -> Tensor:
-        p = of(p)
-        sites[name] = SharedSite(name, p.event_shape, p.support)
-        for part in (f"{name}_loc", f"{name}_spread"):
-            if part not in model.shared_guide:
-                zeros = model.base_samples.samples.new_zeros(p.event_shape)
-                model.shared_guide[part] = nn.Parameter(zeros)
-        return p.sample()
-
-    with torch.no_grad(), Randomness(0, model.device).in_use():
-        model.shared(line)
-    return sites
 
 
 # Parameters in Pyro's store

@@ -22,6 +22,10 @@ from typing import Any
 
 import pyro.distributions as dist
 import torch
+from pyro.poutine import runtime
+from pyro.poutine.mask_messenger import MaskMessenger
+from pyro.poutine.messenger import Messenger
+from pyro.poutine.scale_messenger import ScaleMessenger
 from torch import Tensor
 
 from pyro_gcm.distributions import LazyDistribution
@@ -33,6 +37,7 @@ Program = Callable[..., Any]
 #: A site's distribution as a function of the reader, which knows the values read so far.
 OfReader = Callable[["Reader"], Any]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_Distribution = torch.distributions.Distribution
 #: Name of the outcome's site.
 OUTCOME = "y"
 #: Who reads a story at the moment, for the factors of the model that its lines call.
@@ -75,6 +80,9 @@ class Reader:
     :param inputs: x and r as they were given.
     """
 
+    #: Whether a line makes a site of Pyro at the moment.
+    speaks_to_pyro = False
+
     def __init__(self, model: Any, plan: Plan, x: Any = None, r: Any = None) -> None:
         self.model, self.plan = model, plan
         self.x, self.r = x, r
@@ -85,12 +93,19 @@ class Reader:
         #: Values of those sites, by name, which broadcast against [..., b, *event].
         self.known_shared: dict[str, Tensor] = {}
         self._covariates: tuple[Tensor, Tensor] | None = None
+        #: Hears what a story of the user's says to Pyro beside its lines.
+        self._listener: _Listener | None = None
 
     def tell(self, x: Any, r: Any, y: Any = None) -> Any:
         """Have the model tell its story to this reader."""
         token = READER.set(self)
         try:
-            return self.model.story(self, x, r, y)
+            if not self.model.tells_own_story:
+                return self.model.story(self, x, r, y)
+            with _Listener(self, y) as self._listener:
+                told = self.model.story(self, x, r, y)
+            self._listener.check_whole()
+            return told
         finally:
             READER.reset(token)
 
@@ -102,6 +117,8 @@ class Reader:
         :param obs: what was observed.
         :returns: the value; for a cost a `Left`.
         """
+        if self._listener is not None:
+            p = self._listener.line(name, p, obs)
         if name in self.plan.hidden:
             return None
         if name == OUTCOME:
@@ -118,6 +135,11 @@ class Reader:
             value = self.observe(name, p, obs)
         self.values[name] = value
         return value
+
+    @property
+    def line(self) -> str:
+        """The line of a story of the user's that is read."""
+        return self._listener.lines[-1] if self._listener and self._listener.lines else ""
 
     def covariates(self, z: Tensor | None, x: Tensor) -> Tensor:
         """What the factors of a model read of x, computed once for all lines; the first is a site.
@@ -140,6 +162,24 @@ class Reader:
         self.values[name] = found = value()
         return found
 
+    def speak(self, statement: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Make a statement to Pyro, such as `pyro.sample`, as a line of the story does."""
+        self.speaks_to_pyro = True
+        try:
+            return statement(*args, **options)
+        finally:
+            self.speaks_to_pyro = False
+
+    def log_density(self, p: Any, value: Tensor) -> Tensor:
+        """log p of an observed site, under the scales and masks that the line is inside of."""
+        log_p: Tensor = of(p).log_prob(value)
+        for handler in self._listener.around() if self._listener else ():
+            if isinstance(handler, MaskMessenger):
+                log_p = torch.where(torch.as_tensor(handler.mask, device=log_p.device), log_p, 0.0)
+            else:
+                log_p = log_p * handler.scale
+        return log_p
+
     def distribution(self, name: str, p: Any) -> Any:
         """The distribution of a latent site: that of the story, or the one given the inputs."""
         exact = self.plan.exact.get(name)
@@ -148,6 +188,10 @@ class Reader:
     def leave(self, name: str, p: Any) -> Any:
         """A site that is left as its distribution."""
         return Left(name, self.distribution(name, p))
+
+    def of_all_rows(self, name: str, p: Any) -> Any:
+        """The distribution of a site that all rows share, a single event."""
+        return of(p).to_event(self.model.shared_sites()[name].folded)
 
     def share(self, name: str, p: Any) -> Tensor:
         """A site that all rows share: the value that its guide gave."""
@@ -198,13 +242,98 @@ def of_rows(values: Tensor, group: Tensor) -> Tensor:
     return values.gather(-1, index[:, None].expand(shape)).squeeze(-1)
 
 
+class _Listener(Messenger):
+    """Hears all of a story of the user's, and refuses what not every reader would follow.
+
+    It is the innermost handler around a story, so that those above it are the story's own.
+
+    :param y: the outcome that the story was given.
+    """
+
+    def __init__(self, caller: Reader, y: Any) -> None:
+        super().__init__()
+        self.caller, self.y = caller, y
+        self.lines: list[str] = []
+
+    def around(self) -> list[Any]:
+        """The handlers that the line is inside of."""
+        stack: Any = runtime._PYRO_STACK
+        return list(stack[stack.index(self) + 1 :])
+
+    def line(self, name: str, p: Any, obs: Any) -> Callable[[], Any]:
+        """What gives the distribution of a line, which is refused where it cannot be one."""
+        weighs = obs is not None and name != OUTCOME
+        for handler in self.around():
+            if not (weighs and isinstance(handler, ScaleMessenger | MaskMessenger)):
+                raise ValueError(
+                    f"line '{name}' of the story is inside {type(handler).__name__} of Pyro, which "
+                    "only a program would follow: write its effect into the distribution, or, for "
+                    "poutine.scale and mask, put it around observed sites alone"
+                )
+        if name in self.lines or OUTCOME in self.lines:
+            where = "twice" if name in self.lines else f"after '{OUTCOME}', the last one"
+            raise ValueError(f"site '{name}' of the story is there {where}")
+        given = {"x": self.caller.x, "r": self.caller.r, OUTCOME: self.y}.get(name)
+        if given is not None and obs is None:
+            raise ValueError(f"line '{name}' of the story needs obs={name}")
+        own_w = name == "w" and p != getattr(self.caller.model, "w_dist", None)
+        if own_w or name in ("e", "data"):
+            raise ValueError(f"'{name}' is a name of the library's: give the site another one")
+        self.lines.append(name)
+
+        def distribution() -> Any:
+            found = p() if callable(p) and not isinstance(p, _Distribution) else p
+            if not isinstance(found, _Distribution):
+                raise TypeError(f"line '{name}' needs a distribution, got {type(found).__name__}")
+            return found
+
+        return distribution
+
+    def check_whole(self) -> None:
+        """Refuse a story without a site that its readers need."""
+        for name in ("z", "c", OUTCOME):
+            if name not in self.lines:
+                raise ValueError(f"the story has no line '{name}', got {', '.join(self.lines)}")
+
+    def _process_message(self, msg: Any) -> None:
+        if msg["type"] == "sample" and not self.caller.speaks_to_pyro:
+            name = msg["name"]
+            raise ValueError(
+                f"pyro.sample('{name}') (or plate, factor, deterministic) in a story is for Pyro "
+                f"alone: use the story's own argument, sample('{name}', ...), which every reader "
+                "follows; rows are in a plate already"
+            )
+
+
 class Reached(Exception):
     """Ends a reading at a site beyond which nothing is wanted."""
 
 
 def of(p: Any) -> Any:
     """A distribution, or what a function returns."""
-    return p if isinstance(p, torch.distributions.Distribution) else p()
+    return p if isinstance(p, _Distribution) else p()
+
+
+#: Values of a finite site of several coordinates, at most.
+_MOST_VALUES = 4096
+
+
+def every_value(q: Any) -> Tensor:
+    """The values [D, *event] of a distribution with a finite support.
+
+    :raises ValueError: for several coordinates with too many values together.
+    """
+    event: tuple[int, ...] = q.event_shape
+    if not (isinstance(q, torch.distributions.Independent) and q.reinterpreted_batch_ndims):
+        support: Tensor = q.enumerate_support(expand=False)
+        return support.reshape(len(support), *event)
+    values, size = every_value(q.base_dist), event.numel()  # type: ignore[attr-defined]
+    if values.dim() > 1 or len(values) ** size > _MOST_VALUES:
+        raise ValueError(
+            f"a finite site of shape {list(event)} has more than {_MOST_VALUES} values, which are "
+            "summed over: make it several sites, or a continuous one"
+        )
+    return torch.cartesian_prod(*[values] * size).reshape(-1, *event)
 
 
 # Columns of x and r in the units of the data

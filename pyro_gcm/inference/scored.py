@@ -18,7 +18,7 @@ from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.order_event import integrates_over
 from pyro_gcm.inference.elbo import importance_weighted
-from pyro_gcm.inference.reading import Plan, Reader, of
+from pyro_gcm.inference.reading import Plan, Reader, every_value, of
 
 
 class StoryLoss:
@@ -103,7 +103,7 @@ class Scored(Reader):
 
     def read(self, x: Tensor, r: Tensor, y: Tensor) -> Scored:
         """The guide and then the story of a batch."""
-        if len(self.model.shared_guide):  # of sites that all rows share
+        if self.model.shared_sites():
             self.model.guide_shared(self._share_guided)
             self.shared = self.model.shared(self.share)
         self.x, self.r, self.shape = x, r, (self.bound.num_particles, len(x))
@@ -122,7 +122,8 @@ class Scored(Reader):
     def share(self, name: str, p: Any) -> Tensor:
         """The guide's draw, whose log p - log q counts once for the whole data set."""
         value = self.known_shared[name]
-        self.log_shared = self.log_shared + of(p).log_prob(value) - self.q[name].log_prob(value)
+        self.log_shared = self.log_shared + self.of_all_rows(name, p).log_prob(value)
+        self.log_shared = self.log_shared - self.q[name].log_prob(value)
         return value
 
     def guide(self, name: str, q: Any, own: bool) -> Tensor:
@@ -140,14 +141,14 @@ class Scored(Reader):
         """The guide's draw; without one all values of a finite site, or a draw of its own."""
         if (value := self.values.get(name)) is None:
             fn = self.distribution(name, p)
-            return self._every(fn) if fn.has_enumerate_support else self.draw(name, fn)
+            return self._every(name, fn) if fn.has_enumerate_support else self.draw(name, fn)
         if name in self.q:
             self.terms[name] = self._log_ratio(self.q[name], self.distribution(name, p), value)
         return value
 
     def observe(self, name: str, p: Any, value: Tensor) -> Tensor:
         """The log-density of a site of the data."""
-        self.terms[name] = of(p).log_prob(value)
+        self.terms[name] = self.log_density(p, value)
         return value
 
     def outcome(self, p: Any, obs: Tensor) -> None:
@@ -169,16 +170,15 @@ class Scored(Reader):
         drawn: Tensor = q.expand(shape).rsample()
         return drawn
 
-    def _every(self, p: Any) -> Tensor:
-        """The values [D, 1, .., 1, *event] of a site with a finite support."""
-        support: Tensor = p.enumerate_support(expand=False)
-        event = support.shape[support.dim() - len(p.event_shape) :]
-        lead = (1,) * (2 + self.finite_sites)
-        support = support.reshape(len(support), *lead, *event)
+    def _every(self, name: str, p: Any) -> Tensor:
+        """The values of a site with a finite support, [D, 1, .., 1, B, *event]; of z in one row."""
+        support = every_value(p)
+        count, event, lead = len(support), support.shape[1:], (1,) * (1 + self.finite_sites)
+        support = support.reshape(count, *lead, 1, *event)
         log_p = p.log_prob(support)
         self.finite = log_p if self.finite is None else self.finite + log_p
         self.finite_sites += 1
-        return support
+        return support if name == "z" else support.expand(count, *lead, self.shape[1], *event)
 
     def _log_ratio(self, q: Any, p: Any, value: Tensor) -> Tensor:
         if self.analytic:

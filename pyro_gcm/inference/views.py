@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from traceback import walk_stack
 from typing import Any
 
 import pyro
@@ -11,7 +12,7 @@ import torch
 from pyro.distributions import Independent, TorchDistribution
 from pyro.ops.provenance import get_provenance
 from pyro.poutine import runtime
-from pyro.poutine.block_messenger import BlockMessenger
+from pyro.poutine.condition_messenger import ConditionMessenger
 from pyro.poutine.messenger import Messenger
 from pyro.poutine.replay_messenger import ReplayMessenger
 from pyro.poutine.scale_messenger import ScaleMessenger
@@ -139,6 +140,12 @@ class CollapseMessenger(Messenger):
     def _pyro_sample(self, msg: Any) -> None:
         name = msg["name"]
         if name in self.names:
+            for handler in runtime._PYRO_STACK if type(self) is CollapseMessenger else ():
+                if isinstance(handler, ConditionMessenger) and name in handler.data:
+                    raise RuntimeError(
+                        f"site '{name}' is conditioned on and integrated out, too: condition the "
+                        f"explicit program, given_inputs(model), which keeps site '{name}'"
+                    )
             if msg["is_observed"]:
                 raise RuntimeError(
                     f"site '{name}' is observed and cannot be integrated out: run the "
@@ -269,7 +276,8 @@ class SiteGuard(Messenger):
 def _check_summed_out(msg: Any) -> None:
     """Refuse a finite site that a bound draws from its prior, since its guide has no such site."""
     stack: Any = runtime._PYRO_STACK
-    looks = any(isinstance(handler, BlockMessenger) for handler in stack)  # for plates' nesting
+    guess = "_guess_max_plate_nesting"  # a run of Pyro's that scores nothing
+    looks = any(frame.f_code.co_name == guess for frame, _ in walk_stack(None))
     if looks or msg["infer"].get("_enumerate_dim") is not None:
         return
     replays = [handler for handler in stack if isinstance(handler, ReplayMessenger)]

@@ -24,6 +24,8 @@ from pyro_gcm.prediction.base_samples import BaseSamples
 from pyro_gcm.responses import RESPONSES, Response
 from pyro_gcm.training import TrainingDefaults
 
+#: Attributes that no story asks for.
+_STATE = ("training", "is_trained", "training_summary", "example")
 _names = itertools.count()
 
 
@@ -180,8 +182,9 @@ class OrderEventModel(Story):
         self.is_trained = True
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, nn.Module):
+        if name not in _STATE:  # a story may ask for it
             self.__dict__.pop("_kept", None)
+        if isinstance(value, nn.Module):
             with_even_rows(value)  # parts of the user, too
         super().__setattr__(name, value)
 
@@ -227,6 +230,7 @@ class OrderEventModel(Story):
             parameter.__dict__.pop("unconstrained", None)
         state = self.__dict__.copy()
         state.pop("_kept", None)
+        state.pop("example", None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

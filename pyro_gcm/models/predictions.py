@@ -221,15 +221,17 @@ class Predictions(OrderEventModel):
 
     def rows(self, *columns: ArrayLike | None, required: str = "xr") -> Rows:
         """Checked columns x, r, (y)."""
-        return Rows(**checked_data(self, *columns, required=required, device=self.device))
+        rows = Rows(**checked_data(self, *columns, required=required, device=self.device))
+        self.read_rows(rows.x, rows.r)
+        return rows
 
     @once
     def noise(self, num_samples: Count) -> FixedNoise:
         """Return the noise behind the draws of predictions, the same at every call."""
         stored = len(self.base_samples.samples)
         count = stored if num_samples is None else positive_int("num_samples", num_samples)
-        shapes = {name: site.event_shape for name, site in self.shared_sites().items()}
-        shared = {name: Latent(shape.numel(), shape) for name, shape in shapes.items()}
+        sites = self.shared_sites().items()
+        shared = {name: Latent(site.free_shape.numel(), site.event_shape) for name, site in sites}
         return FixedNoise(self, {**self.latents(self.prediction_plan), **shared}, count)
 
     def each_block(

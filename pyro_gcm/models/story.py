@@ -14,7 +14,9 @@ from pyro_gcm._utils.validation import one_of
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.distributions.base import sides
 from pyro_gcm.inference import programs
+from pyro_gcm.inference.check_story import check_story
 from pyro_gcm.inference.reading import READER, Plan
+from pyro_gcm.inference.shared import SharedSite, sites_of
 from pyro_gcm.nets import Standardizer
 from pyro_gcm.nets.latent import corrected
 from pyro_gcm.prediction.base_samples import BaseSamples, Latent
@@ -22,6 +24,10 @@ from pyro_gcm.prediction.predicted import Dry
 from pyro_gcm.responses import Response
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+#: Rows that are kept as an example.
+_EXAMPLES = 3
+#: What a story is made of.
+_FACTORS = ("story", "guide_story", "shared", "z_dist", "c_dist", "y_dist", "covariates")
 
 
 def once(method: Method) -> Method:
@@ -57,6 +63,8 @@ class Story(nn.Module):
     base_samples: BaseSamples
     shared_guide: nn.ParameterDict
     is_trained: bool
+    #: A few rows x and r that were seen, in data units, to read a story with.
+    example: tuple[Tensor, Tensor] | None = None
     #: What a model can be trained for, by name; the first is the default of `fit`.
     objective_records: ClassVar[dict[str, Plan]] = {}
     objectives: ClassVar[tuple[str, ...]]
@@ -97,11 +105,11 @@ class Story(nn.Module):
         for name, site in self.shared_sites().items():
             sample(name, site.guide(self.shared_guide))
 
-    def shared_sites(self) -> dict[str, programs.SharedSite]:
+    def shared_sites(self) -> dict[str, SharedSite]:
         """The sites that all rows share, by name; their guide has parameters from here on."""
         return {} if type(self).shared is Story.shared else self._shared_sites()
 
-    _shared_sites = once(programs.shared_sites)
+    _shared_sites = once(sites_of)
     model, guide, guide_of = programs.model, programs.guide, programs.guide_of
 
     # The factors that stories share; x, r and y are in the units of the data
@@ -178,10 +186,35 @@ class Story(nn.Module):
         """How the sites are treated in predictions, which follow the last training."""
         raise NotImplementedError
 
-    @once
     def latents(self, plan: Plan) -> dict[str, Latent]:
         """The latent sites that are drawn or summed out in a reading, by name, in order."""
-        return Dry(self, plan).latents
+        return self._sites(plan)[0]
+
+    def observed(self, plan: Plan) -> list[str]:
+        """The observed sites that weigh draws in a reading, besides y."""
+        return self._sites(plan)[1]
+
+    @once
+    def _sites(self, plan: Plan) -> tuple[dict[str, Latent], list[str]]:
+        read = Dry(self, plan)
+        return read.latents, read.observed
+
+    @property
+    def tells_own_story(self) -> bool:
+        """Whether a subclass of the user's, or the instance, may have changed the story."""
+        return not type(self).__module__.startswith("pyro_gcm.") or bool(self.overrides(*_FACTORS))
+
+    def show(self, x: Tensor, r: Tensor) -> None:
+        """Keep a few rows to read a story of the user's with."""
+        if self.tells_own_story:
+            self.example = x[:_EXAMPLES], r[:_EXAMPLES]
+
+    def read_rows(self, x: Tensor, r: Tensor) -> None:
+        """Check a story of the user's, the first time, on a few of these rows."""
+        if self.tells_own_story and "story" not in self.__dict__.get("_kept", ()):
+            self.show(x, r)
+            check_story(self, x, r)
+            self.__dict__.setdefault("_kept", {})["story"] = True
 
     @once
     def drawing(self, plan: Plan) -> Plan:
@@ -194,17 +227,17 @@ class Story(nn.Module):
         return self.reads_x and self.z_guide is None and not self.enumerates
 
     def overrides(self, *names: str) -> tuple[str, ...]:
-        """Those of the methods that a subclass outside of the library has in place of its own."""
+        """Those of the methods that a subclass of the user's, or the instance, has of its own."""
         kind: Any = type(self)
-        return _overridden(kind, names)
+        own = self.__dict__
+        return _overridden(kind, names) + tuple(name for name in names if name in own)
 
     def check_story(self, *views: str) -> None:
         """Refuse a subclass that overrides a view of its story, which the caller would not follow.
 
         :raises TypeError: for one of `views`, "model" or "guide".
         """
-        kind: Any = type(self)
-        for view in _overridden(kind, views):
+        for view in self.overrides(*views):
             instead = "story" if view == "model" else "guide_story"
             raise TypeError(
                 f"{type(self).__name__} overrides {view}, a view of its story in Pyro that fit, "

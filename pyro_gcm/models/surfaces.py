@@ -105,6 +105,7 @@ class Surfaces(Posteriors):
         x = matrix("x", x, self.x_dim, "x_dim", self.device)
         revenues = matrix("revenues", revenues, self.r_dim, "r_dim", self.device)
         self.response.check_revenue(revenues)
+        self.read_rows(x, revenues)
         return x, revenues
 
     def surface_blocks(

@@ -11,12 +11,28 @@ from typing import Any, NamedTuple
 import torch
 from pyro.distributions import MaskedDistribution, MixtureOfDiagNormals
 from torch import Tensor, nn
+from torch.distributions import (
+    Beta,
+    Gamma,
+    Independent,
+    MultivariateNormal,
+    Normal,
+    StudentT,
+    TransformedDistribution,
+)
 
 from pyro_gcm._utils.torch_state import Randomness
+from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.inference.reading import of
+from pyro_gcm.inference.reading import every_value, of
 
 _TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+#: Quantile functions of SciPy, of parameters and a probability, that torch lacks.
+_QUANTILES: dict[Any, tuple[str, tuple[str, ...]]] = {
+    Gamma: ("gammaincinv", ("concentration",)),
+    Beta: ("betaincinv", ("concentration1", "concentration0")),
+    StudentT: ("stdtrit", ("df",)),
+}
 
 
 class BaseSamples(nn.Module):
@@ -71,46 +87,92 @@ class BaseSamples(nn.Module):
         return sequence.samples[:, None, self.dim + first :].to(self.samples)
 
 
-def driven_draws(distribution: Any, base: Tensor, seed: int) -> Tensor:
-    """Draws [N, ..., D] driven by base samples [N, ..., D] that broadcast to the batch shape.
+def driven_draws(distribution: Any, base: Tensor, seed: int, rows: int) -> Tensor:
+    """Draws [N, b, *event] of a site that are driven by base samples [N, 1, D].
 
     Uses the distribution's own `rsample_from(base)` if it has one, the location and scale of a
     normal distribution, and the quantile function of other distributions with independent
-    coordinates. A distribution with none of these is sampled with a fixed seed, which is
-    deterministic for one block of rows only: neither monotonicity nor equality across batches is
-    then promised, and a warning says so.
+    coordinates, through transforms of any kind. A distribution with none of these is sampled with a
+    fixed seed, which is deterministic for one block of rows only: neither monotonicity nor equality
+    across batches is then promised, and a warning says so.
+
+    :param base: of `noise_shape(distribution)` coordinates.
+    :param rows: b; 1 for a site that all rows share.
     """
+    shape = broadcast_shapes(distribution.batch_shape, (len(base), rows))
     if hasattr(distribution, "rsample_from"):
-        return distribution.rsample_from(base)
-    coordinate = distribution
-    while isinstance(coordinate, torch.distributions.Independent | MaskedDistribution):
-        coordinate = coordinate.base_dist
-    if isinstance(coordinate, torch.distributions.MultivariateNormal):
-        return coordinate.loc + (coordinate.scale_tril @ base.unsqueeze(-1)).squeeze(-1)
-    if not coordinate.event_shape:
-        shape = distribution.event_shape
+        found: Tensor = distribution.rsample_from(base)
+    else:
         try:
-            return column_draws(coordinate, base.unflatten(-1, shape) if shape else base[..., 0])
+            size = noise_shape(distribution)
+            found = _driven(distribution, base.unflatten(-1, size) if size else base[..., 0])
         except NotImplementedError:
-            pass
-    warn_user(
-        f"{type(coordinate).__name__} has neither rsample_from(base) nor icdf: predictions use "
-        "seeded Monte Carlo draws and are not exactly monotone"
-    )
-    with Randomness(seed, base.device).in_use():
-        return distribution.sample((len(base),))
+            warn_user(
+                f"{type(unwrapped(distribution)).__name__} has neither rsample_from(base) nor "
+                "icdf: predictions use seeded Monte Carlo draws and are not exactly monotone"
+            )
+            with Randomness(seed, base.device).in_use():
+                wide = distribution.expand(shape)
+                found = wide.rsample() if wide.has_rsample else wide.sample()
+    return found.expand(*shape, *distribution.event_shape)
 
 
-def column_draws(columns: Any, base: Tensor) -> Tensor:
-    """Draws of a univariate distribution of batch shape [..., D], driven by base samples."""
-    if isinstance(columns, torch.distributions.Normal):
-        return columns.loc + columns.scale * base
-    if isinstance(columns, torch.distributions.TransformedDistribution):
-        value = column_draws(columns.base_dist, base)
-        for transform in columns.transforms:
+def unwrapped(distribution: Any) -> Any:
+    """What a distribution repeats for independent coordinates or masks."""
+    while isinstance(distribution, Independent | MaskedDistribution):
+        distribution = distribution.base_dist
+    return distribution
+
+
+def noise_shape(distribution: Any) -> torch.Size:
+    """The event shape of what drives a draw, which a transform may change."""
+    if isinstance(distribution, MaskedDistribution):
+        return noise_shape(distribution.base_dist)
+    if isinstance(distribution, Independent):
+        base, count = distribution.base_dist, distribution.reinterpreted_batch_ndims
+        return base.batch_shape[len(base.batch_shape) - count :] + noise_shape(base)
+    if isinstance(distribution, TransformedDistribution):
+        return noise_shape(distribution.base_dist)
+    shape: torch.Size = distribution.event_shape
+    return shape
+
+
+def _driven(q: Any, base: Tensor) -> Tensor:
+    """Draws from base samples of its noise shape; NotImplementedError where nothing does it."""
+    if isinstance(q, Independent | MaskedDistribution):
+        return _driven(q.base_dist, base)
+    if isinstance(q, TransformedDistribution):
+        value = _driven(q.base_dist, base)
+        for transform in q.transforms:
             value = transform(value)
         return value
-    return columns.icdf(torch.special.ndtr(base))
+    if isinstance(q, Normal):
+        return q.loc + q.scale * base
+    if isinstance(q, MultivariateNormal):
+        return q.loc + (q.scale_tril @ base.unsqueeze(-1)).squeeze(-1)
+    if q.event_shape:
+        raise NotImplementedError
+    return _quantile(q, torch.special.ndtr(base))
+
+
+def _quantile(q: Any, u: Tensor) -> Tensor:
+    """The quantile function of a univariate distribution, torch's or SciPy's."""
+    from scipy import special
+
+    for kind, (name, names) in _QUANTILES.items():
+        if isinstance(q, kind):
+            own = [getattr(q, parameter) for parameter in names]
+            if torch.is_grad_enabled() and any(part.requires_grad for part in own):
+                break  # SciPy's has no gradient
+            values = getattr(special, name)(
+                *(part.detach().double().cpu().numpy() for part in (*own, u))
+            )
+            standard = torch.as_tensor(values, device=u.device).to(u.dtype)
+            if isinstance(q, StudentT):
+                return q.loc + q.scale * standard
+            return standard / q.rate if isinstance(q, Gamma) else standard
+    found: Tensor = q.icdf(u)
+    return found
 
 
 class Latent(NamedTuple):
@@ -136,18 +198,19 @@ class Noise:
     def __init__(self, count: int) -> None:
         self.count = count
 
-    def draw(self, name: str, q: Any) -> tuple[Tensor, Tensor | None]:
+    def draw(self, name: str, q: Any, rows: int) -> tuple[Tensor, Tensor | None]:
         """Draws [N, b, *event] of a site, and log-weights [N, b] or None.
 
         :param q: its distribution, or a function that returns it and is called only if needed.
+        :param rows: b; 1 for a site that all rows share.
         """
-        return self.proposed(name, of(q)), None
+        return self.proposed(name, of(q), rows), None
 
-    def proposed(self, name: str, q: Any) -> Tensor:
+    def proposed(self, name: str, q: Any, rows: int) -> Tensor:
         """Draws of a site from a proposal."""
-        drawn = q.batch_shape[:1] == (self.count,) and len(q.batch_shape) > 1
-        draws: Tensor = q.sample() if drawn else q.sample((self.count,))
-        return draws if q.batch_shape else draws.unsqueeze(1)  # all rows share it
+        if q.batch_shape == (rows,):
+            return q.sample((self.count,))
+        return q.expand(broadcast_shapes(q.batch_shape, (self.count, rows))).sample()
 
 
 class FixedNoise(Noise):
@@ -182,7 +245,7 @@ class FixedNoise(Noise):
         place = torch.arange(self.count, device=like.device)
         return place.div(self._stride[name], rounding_mode="floor") % count
 
-    def draw(self, name: str, q: Any) -> tuple[Tensor, Tensor | None]:
+    def draw(self, name: str, q: Any, rows: int) -> tuple[Tensor, Tensor | None]:
         """Draw a site from its share of the noise."""
         if name == "z" and self._members:  # every member in turn, whatever x is
             samples = self._samples.samples
@@ -192,10 +255,13 @@ class FixedNoise(Noise):
             return every.unsqueeze(1), None
         q = of(q)
         if q.has_enumerate_support:
-            return self._every_value(name, q)
-        base = self._base(name, q)
+            support = every_value(q)
+            values = support[self._number(name, len(support), support)].unsqueeze(1)
+            shape = broadcast_shapes(q.batch_shape, (self.count, rows))
+            return values.expand(*shape, *q.event_shape), q.log_prob(values).double()
         if not isinstance(q, MixtureOfDiagNormals):
-            return driven_draws(q, base, self._samples.seed), None
+            return self.proposed(name, q, rows), None
+        base = self._base(name, q)
         which = self._number(name, q.locs.shape[-2], q.locs)
         base = base[torch.arange(self.count, device=which.device) // self.strata]
         loc, scale, logits = (
@@ -204,23 +270,14 @@ class FixedNoise(Noise):
         )
         return loc + scale * base, logits.double().log()
 
-    def _every_value(self, name: str, q: Any) -> tuple[Tensor, Tensor]:
-        support: Tensor = q.enumerate_support(expand=False)
-        values = support[self._number(name, len(support), support)]
-        if len(q.batch_shape) > 1:  # it depends on other draws
-            values = values[:, 0]
-        shape = torch.broadcast_shapes(
-            (self.count, *values.shape[1:]), (*q.batch_shape, *q.event_shape)
-        )
-        return values.expand(shape), q.log_prob(values).double()
-
-    def proposed(self, name: str, q: Any) -> Tensor:
+    def proposed(self, name: str, q: Any, rows: int) -> Tensor:
         """Propose draws of a site from its share of the noise."""
-        return driven_draws(q, self._base(name, q), self._samples.seed)
+        seed = self._samples.seed + list(self._stride).index(name) + 1
+        return driven_draws(q, self._base(name, q), seed, rows)
 
     def _base(self, name: str, q: Any) -> Tensor:
         """Base samples [N, 1, d] of the coordinates of a site."""
-        size, samples = q.event_shape.numel(), self._samples
+        size, samples = noise_shape(q).numel(), self._samples
         if name in self._further:
             return samples.further(self._further[name], size, self.count)
         first = self._places[name]

@@ -68,11 +68,16 @@ def mean_of_draws(values: Tensor, weights: Tensor | None = None) -> Tensor:
 
 
 class Rows(NamedTuple):
-    """Checked rows x [B, x_dim], r [B, r_dim] and y [B], None where it was not given."""
+    """Checked rows x [B, x_dim], r [B, r_dim] and y [B], None where it was not given.
+
+    :param number: of each row, [B], among the values of sites that all rows share, where every row
+        has a value of its own.
+    """
 
     x: Tensor
     r: Tensor
     y: Tensor | None = None
+    number: Tensor | None = None
 
     def take(self, index: Tensor) -> Rows:
         """The rows `index`."""
@@ -246,21 +251,3 @@ class SurfaceDraws(NamedTuple):
         """The same on another device."""
         weights = None if self.weights is None else self.weights.to(device)
         return SurfaceDraws(self.values.to(device), weights)
-
-
-def joined(parts: Sequence[PosteriorDraws]) -> PosteriorDraws:
-    """Draws of the same rows after each other, from different draws of what all rows share."""
-    sites = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-    quality = {
-        name: torch.stack([part.quality()[name] for part in parts]) for name in parts[0].quality()
-    }
-    log_evidence, count = quality["log_evidence"], len(parts)
-    spread = log_evidence.var(0, correction=min(1, count - 1))  # 0 of a single part
-    return PosteriorDraws(
-        sites,
-        ess=quality["ess"].sum(0),
-        pareto_k=quality["pareto_k"].amax(0),
-        log_evidence=log_evidence.logsumexp(0) - math.log(count),
-        log_evidence_error=(quality["log_evidence_error"].square().sum(0) + spread).sqrt() / count,
-        proposals=quality["proposals"].sum(0),
-    )

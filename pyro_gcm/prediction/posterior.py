@@ -17,7 +17,7 @@ from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference.reading import of
 from pyro_gcm.prediction.base_samples import FixedNoise, Noise
-from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows, joined
+from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows
 from pyro_gcm.prediction.predicted import HalfGuided, Predicted
 from pyro_gcm.prediction.proposals import (
     MIN_PARTICLES,
@@ -30,8 +30,10 @@ from pyro_gcm.prediction.proposals import (
 METHODS = ("auto", "enumeration", "rejection", "importance")
 #: Draws, or proposals that draws are chosen from, of all rows together, that are completed at once.
 _DRAWS_AT_ONCE = 1 << 17
-#: Draws of the sites that all rows share, at most, among those of a posterior.
-_SHARED_DRAWS = 50
+#: Share of the proposals that every draw of the sites that all rows share has.
+_OF_EACH = 50
+#: Proposals, at least, of which those are chosen that agree with observed sites.
+_POOL = 512
 #: Errors of a log-evidence up to which the delta method is believed: 11 proposals that count.
 _LARGEST_ERROR = 0.3
 
@@ -40,7 +42,7 @@ class Target:
     """The latent sites of a story, given its outcome.
 
     :param units: of the costs, "standard" or "data".
-    :param shared: values of the sites that all rows share, [1, 1, *event].
+    :param shared: values of the sites that all rows share, one for every row, [1, B, *event].
     """
 
     def __init__(
@@ -52,16 +54,27 @@ class Target:
         self.model, self.units, self.shared = model, units, shared or {}
         self.plan, self.dtype = model.prediction_plan, model.dtype
         self.log_bound = model.response.log_likelihood_bound
-        self.weighted = bool(self.plan.proposals.keys() - set(self.plan.unweighted))
-        #: Whether proposals can be accepted in proportion to their likelihood.
-        self.allows_rejection = self.log_bound is not None and not self.weighted
+        self._corrected = bool(self.plan.proposals.keys() - set(self.plan.unweighted))
+
+    @cached_property
+    def weighted(self) -> bool:
+        """Whether draws before y is known have weights, of proposals or of observed sites."""
+        return self._corrected or bool(self.model.observed(self.plan))
+
+    def rejects(self, method: str) -> bool:
+        """Whether proposals are accepted in proportion to their likelihood.
+
+        Beside observed sites that is so where it is asked for.
+        """
+        weighted = self._corrected if method == "rejection" else self.weighted
+        return self.log_bound is not None and not weighted and method != "importance"
 
     @cached_property
     def is_finite(self) -> bool:
         """Whether all that a prediction draws has finitely many values."""
         latents, informed = self.model.latents(self.plan), self.plan.informed
         values = [site.values for name, site in latents.items() if name not in informed]
-        return 0 not in values and not self.weighted
+        return 0 not in values and not self._corrected
 
     def propose(self, rows: Rows, count: int, *, guided: bool = False) -> Draws:
         """Independent draws before y is known; with `guided`, half of them come from the guide."""
@@ -69,13 +82,24 @@ class Target:
             return self._read(HalfGuided(self.model, self.plan, Noise(count), rows), rows)
         return self._read(Predicted(self.model, self.plan, Noise(count), separately=True), rows)
 
+    def unweighted(self, rows: Rows, count: int) -> Draws:
+        """Proposals without weights; where observed sites weigh them, resampled from many."""
+        if not self.weighted:
+            return self.propose(rows, count)
+        pool = self.propose(rows, max(_POOL, 8 * count))
+        assert pool.log_weights is not None
+        known = pool.select(_resampled(pool.log_weights, count)).values
+        again = self._read(Predicted(self.model, self.plan, known=known), rows)
+        return again._replace(values=known)
+
     def every(self, rows: Rows) -> Draws:
         """All values of the latent sites with their probabilities."""
         noise = FixedNoise(self.model, self.model.latents(self.plan), 1)
         return self._read(Predicted(self.model, self.plan, noise), rows)
 
     def _read(self, reader: Predicted, rows: Rows) -> Draws:
-        reader.known_shared = dict(self.shared)
+        if rows.number is not None:
+            reader.known_shared = {name: v[:, rows.number] for name, v in self.shared.items()}
         return reader.read(rows.x, rows.r).of_selected(self.model.response, rows)
 
     def likelihood(self, draws: Draws, rows: Rows) -> Tensor:
@@ -152,14 +176,14 @@ def posterior_draws(
             "method='enumeration' needs a z with finitely many values and no other latent variable "
             "before y, as a MemberGCM, or a GCM with prior='categorical', has: use 'auto'"
         )
-    if method == "rejection" and not target.allows_rejection:
+    if method == "rejection" and not target.rejects(method):
         raise ValueError(
             "method='rejection' needs a response with a bounded likelihood, such as 'binary', and "
-            "draws before y that have no weights (not so after objective='joint', nor with a "
-            "kernel_prior that is not normal): use 'importance'"
+            "draws before y from the story's own distributions (not so after objective='joint', "
+            "nor with a kernel_prior that is not normal): use 'importance'"
         )
     enumerated = method in ("auto", "enumeration") and target.is_finite
-    exact = enumerated or (method != "importance" and target.allows_rejection)
+    exact = enumerated or target.rejects(method)
     at_once = max(num_samples, 64) if exact else max(num_samples, num_proposals)
     size = max(1, _DRAWS_AT_ONCE // at_once)
     parts = []
@@ -175,30 +199,49 @@ def posterior_draws(
 
 
 def with_shared(model: Any, units: str, rows: Rows, **options: Any) -> PosteriorDraws:
-    """Posterior draws of rows given each of a few draws of the sites that all rows share.
+    """Posterior draws of rows, each given a draw of its own of the sites that all rows share.
 
     Those come from their fitted guide, which has seen all rows: a row's outcome does not weigh them
-    once more.
+    once more. Every draw of every row is a row here, with one draw.
 
     :param units: of the costs; `options`: of `posterior_draws`.
     """
-    num_samples = positive_int("num_samples", options["num_samples"])
-    count, seed = min(num_samples, _SHARED_DRAWS), seed_of(options["seed"])
-    proposals, noise = max(MIN_PARTICLES, options["num_proposals"] // count), Noise(count)
-    values: dict[str, Tensor] = {}
+    num_samples, count = positive_int("num_samples", options["num_samples"]), len(rows.x)
+    proposals = positive_int("num_proposals", options["num_proposals"]) // _OF_EACH
+    options |= {"num_samples": 1, "num_proposals": max(MIN_PARTICLES, proposals)}
+    noise, shared = Noise(num_samples), {}
 
     def line(name: str, q: Any) -> Tensor:
-        values[name] = noise.proposed(name, of(q))  # [count, 1, *event]
-        return values[name]
+        shared[name] = noise.proposed(name, of(q), 1)  # [S, 1, *event]
+        return shared[name]
 
-    with Randomness(seed, rows.x.device).in_use():
+    with Randomness(seed_of(options["seed"]), rows.x.device).in_use():
         model.guide_shared(line)
-    parts = []
-    for m, wanted in enumerate(torch.arange(num_samples).tensor_split(count)):
-        one = {name: draws[m : m + 1] for name, draws in values.items()}
-        own = options | {"num_samples": len(wanted), "seed": seed + m, "num_proposals": proposals}
-        parts.append(posterior_draws(Target(model, units, one), rows, **own))
-    return joined(parts)
+    number = torch.arange(num_samples * count, device=rows.x.device)
+    pairs = rows.take(number % count)._replace(number=number)
+    each = {name: v.transpose(0, 1).repeat_interleave(count, 1) for name, v in shared.items()}
+    target = Target(model, units, each)
+    draws = posterior_draws(target, pairs, **options)
+    sites = {name: v.reshape(num_samples, count, *v.shape[2:]) for name, v in draws.sites.items()}
+    quality = {n: v.reshape(num_samples, count) for n, v in draws.quality().items()}
+    # Evidence from proposals of their own: those above end where one is accepted.
+    with Randomness(seed_of(options["seed"]) + 1, rows.x.device).in_use():
+        some = MIN_PARTICLES if target.weighted else 1
+        parts = pairs.split(_DRAWS_AT_ONCE // some)
+        each_log_p = [log_joint(target.propose(part, some), part).logsumexp(0) for _, part in parts]
+    log_p = torch.cat(each_log_p).reshape(num_samples, count)
+    log_evidence = log_p.logsumexp(0) - math.log(num_samples)
+    error = (log_p - log_evidence).exp().std(0, correction=0) / num_samples**0.5
+    found = PosteriorDraws(
+        sites,
+        ess=quality["ess"].sum(0),
+        pareto_k=quality["pareto_k"].median(0).values,
+        log_evidence=log_evidence.to(target.dtype),
+        log_evidence_error=_if_small(error).to(target.dtype),
+        proposals=quality["proposals"].sum(0),
+    )
+    _warn_of_few_draws(found, num_samples, options["num_proposals"] * num_samples)
+    return found
 
 
 def _warn_of_few_draws(draws: PosteriorDraws, num_samples: int, num_proposals: int) -> None:
@@ -230,11 +273,11 @@ def _draw(
         draws, zero = every.select(_resampled(log_w, num_samples)), torch.zeros_like(log_evidence)
         quality = zero + num_samples, log_evidence, zero, zero + torch.inf
         return _unweighted(target, draws, rows, *quality)
-    if method == "importance" or not target.allows_rejection:
+    if not target.rejects(method):
         return _importance(target, rows, num_samples, num_proposals)
-    draws, tally = rejection(target.propose, target.likelihood, rows, num_samples, num_proposals)
+    draws, tally = rejection(target.unweighted, target.likelihood, rows, num_samples, num_proposals)
     rare = (tally.accepted < num_samples).nonzero()[:, 0]
-    if method == "rejection" and len(rare):
+    if method == "rejection" and len(rare) and not target.weighted:
         raise RuntimeError(
             f"method='rejection' would need more than {PROPOSALS_PER_DRAW} proposals a draw for "
             f"{len(rare)} rows, whose outcomes have too small a probability: use 'auto'"

@@ -16,8 +16,8 @@ from pyro.distributions import MixtureOfDiagNormals
 from torch import Tensor
 
 from pyro_gcm._utils.torch_state import Randomness, evaluating
-from pyro_gcm.inference.reading import Plan, Reached, Reader, of
-from pyro_gcm.prediction.base_samples import Latent, Noise
+from pyro_gcm.inference.reading import Plan, Reached, Reader, every_value, of
+from pyro_gcm.prediction.base_samples import Latent, Noise, noise_shape
 from pyro_gcm.prediction.draws import Draws, Rows
 
 
@@ -32,7 +32,12 @@ class Dry(Reader):
         like: Any = {"device": model.device, "dtype": model.dtype}
         with torch.no_grad(), Randomness(0, model.device).in_use(), evaluating(model):
             x, r = torch.randn(3, model.x_dim, **like), torch.rand(3, model.r_dim, **like)
-            super().__init__(model, plan, model.x_standardizer.inverse(x).to(x), r)
+            x = model.x_standardizer.inverse(x).to(x)
+            if model.example is not None:
+                x, r = (rows.to(**like) for rows in model.example)
+            super().__init__(model, plan, x, r)
+            #: Observed sites that weigh draws.
+            self.observed: list[str] = []
             self.latents: dict[str, Latent] = {}
             #: Distributions of the sites before the costs, as the story has them.
             self.told: dict[str, Any] = {}
@@ -40,7 +45,7 @@ class Dry(Reader):
             self.own: dict[str, Any] = {}
             if guided:
                 width = model.response.outcome_width
-                y = torch.ones((3,) if width == 1 else (3, width), **like)
+                y = torch.ones((len(x),) if width == 1 else (len(x), width), **like)
                 model.guide_story(self.guided, self.x, r, y)
             self.shared = model.shared(self.share)
             self.tell(self.x, r)
@@ -61,14 +66,17 @@ class Dry(Reader):
                 f"site '{name}' has another distribution in the story than in guide_story, "
                 "which draws it with own=True: override guide_story, or leave it out there"
             )
-        values = len(fn.enumerate_support(expand=False)) if fn.has_enumerate_support else 0
+        values = len(every_value(fn)) if fn.has_enumerate_support else 0
         parts = fn.locs.shape[-2] if isinstance(fn, MixtureOfDiagNormals) else 0
-        self.latents[name] = Latent(fn.event_shape.numel(), fn.event_shape, values, parts)
-        return draw
+        size = noise_shape(fn).numel()
+        self.latents[name] = Latent(size, fn.event_shape, values, parts)
+        return draw.expand(len(self.x), *fn.event_shape)
 
     def observe(self, name: str, p: Any, value: Tensor) -> Tensor:
         """Note the site."""
         self.told[name] = of(p)
+        if name not in self.plan.informed:
+            self.observed.append(name)
         return value
 
     def outcome(self, p: Any, obs: Any) -> None:
@@ -76,7 +84,8 @@ class Dry(Reader):
 
     def share(self, name: str, p: Any) -> Tensor:
         """A draw."""
-        return of(p).sample()
+        draw: Tensor = self.of_all_rows(name, p).sample()
+        return draw
 
 
 class Predicted(Reader):
@@ -137,7 +146,7 @@ class Predicted(Reader):
     def _share_guided(self, name: str, q: Any) -> Tensor:
         """Draws of a site that all rows share from its fitted guide, one for each draw of a row."""
         if name not in self.known_shared:
-            self.known_shared[name] = self.noise.proposed(name, of(q))
+            self.known_shared[name] = self.noise.proposed(name, of(q), 1)
         self.drawn[name] = value = self.known_shared[name]
         return value
 
@@ -150,10 +159,10 @@ class Predicted(Reader):
             return None
         propose = self.plan.proposals.get(name)
         if propose is None:
-            value, log_w = self.noise.draw(name, lambda: self.distribution(name, p))
+            value, log_w = self.noise.draw(name, lambda: self.distribution(name, p), len(self.x))
         else:
             q = propose(self)
-            value, log_w = self.noise.proposed(name, q), None
+            value, log_w = self.noise.proposed(name, q, len(self.x)), None
             if name not in self.plan.unweighted:
                 log_w = self.distribution(name, p).log_prob(value) - q.log_prob(value)
         if log_w is not None:
@@ -164,11 +173,12 @@ class Predicted(Reader):
     def observe(self, name: str, p: Any, value: Tensor) -> Tensor:
         """The density of what was observed weighs the draws."""
         if not self.known and (name not in self.plan.informed or self.separate):
-            self._weigh(name, of(p).log_prob(value.double()))
+            value = value.double() if value.is_floating_point() else value
+            self._weigh(name, self.log_density(p, value))
         return value
 
     def _weigh(self, name: str, log_w: Tensor) -> None:
-        log_w = log_w.double()
+        log_w = log_w.double().expand(self.noise.count, len(self.x))
         if name in self.plan.informed:
             self._log_separate = self._log_separate + log_w
         else:
@@ -216,7 +226,7 @@ class HalfGuided(Predicted):
     def __init__(self, model: Any, plan: Plan, noise: Noise, rows: Rows) -> None:
         super().__init__(model, plan, noise, separately=True)
         self.from_guide: dict[str, Any] = {}
-        self.half = self.noise.count // 2
+        self.half, self.row_count = self.noise.count // 2, len(rows.x)
         self.log_p: Any = 0.0
         self.log_q: Any = 0.0
         self.model.guide_story(self.guided, rows.x, rows.r, rows.y)
@@ -226,7 +236,8 @@ class HalfGuided(Predicted):
         if own or name in self.plan.exact:
             return None
         q = of(q)
-        self.from_guide[name] = q, (draw := q.sample((self.half,)))
+        draw = Noise(self.half).proposed(name, q, self.row_count)
+        self.from_guide[name] = q, draw
         return draw
 
     def latent(self, name: str, p: Any) -> Any:
@@ -234,7 +245,7 @@ class HalfGuided(Predicted):
         if name not in self.from_guide:
             return super().latent(name, p)
         fn, (q, drawn) = self.distribution(name, p), self.from_guide[name]
-        own = fn.sample((self.noise.count,))
+        own = self.noise.proposed(name, fn, self.row_count)
         value = self.drawn[name] = torch.cat([own[self.half :], drawn])
         self.log_p = self.log_p + fn.log_prob(value).double()
         self.log_q = self.log_q + q.log_prob(value).double()

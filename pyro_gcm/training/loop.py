@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from pyro_gcm._utils.files import digest, undamaged, write_file
 from pyro_gcm._utils.torch_state import Randomness, evaluating
+from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.training.batches import Batches, Workers
 from pyro_gcm.training.options import AveragedWeights, TrainingOptions
 from pyro_gcm.training.result import Diverged, FitResult
@@ -153,17 +154,19 @@ class Training:
                 loss = self.loss(own)
                 if loss.requires_grad:
                     (loss / rows).backward()
-                else:
-                    gradients = [w.grad for w in self.weights if w.grad is not None]
+                elif gradients := [w.grad for w in self.weights if w.grad is not None]:
                     torch._foreach_div_(gradients, rows)
                 loss = loss.detach()
             if self.step == 0 and (
                 missing := [name for name, w in self.parameters.items() if w.grad is None]
             ):
-                raise RuntimeError(
+                message = (
                     f"no gradient reached {missing} in the first step, although the objective "
                     "should train them. Set requires_grad=False for parameters that are not used."
                 )
+                if not getattr(self.model, "tells_own_story", False):
+                    raise RuntimeError(message)
+                warn_user(message)
             self.workers.add_gradients(self.weights, loss, rows / len(batch[0]))
             norm = clip_gradients(self.weights, self.options.clip_norm)
             if loss.device.type == "cpu" and not (math.isfinite(loss) and math.isfinite(norm)):
@@ -265,6 +268,8 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None) -> Tens
     :returns: the norm before; inf or NaN if a gradient is, or where its square overflows.
     """
     gradients = [p.grad for p in parameters if p.grad is not None]
+    if not gradients:
+        return torch.zeros(())
     norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
     # On a CPU the norm can be read at no cost; a smaller one would be multiplied by exactly 1.
     on_cpu = norm.device.type == "cpu"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ from posterior_toys import (
 )
 
 from pyro_gcm import IGCM
-from pyro_gcm.prediction.draws import PosteriorDraws, joined
+from pyro_gcm.prediction.draws import PosteriorDraws
 
 #: The brute force is the judge of the draws.
 pytestmark = pytest.mark.filterwarnings("ignore:.* rows have an effective sample size")
@@ -114,29 +113,3 @@ def test_sites_of_the_whole_program_are_those_of_importance_sampling() -> None:
     assert p_value > DIFFERENT, worst
     assert set(draws) == {"z", "w", "c", "y"}
     assert (draws.log_evidence - program.log_evidence()).abs().max() < 0.1
-
-
-def test_joined_draws_have_the_quality_of_all_parts() -> None:
-    rows = torch.arange(3.0)
-    parts = [
-        PosteriorDraws(
-            {"z": torch.full((4, 3), float(part))},
-            ess=10.0 * part + rows,
-            pareto_k=(-1.0) ** part * rows,
-            log_evidence=(part * (1.0 + rows)).log(),
-            log_evidence_error=0.1 * part + rows,
-            proposals=part + rows,
-        )
-        for part in (1, 2)
-    ]
-    both = joined(parts)
-    assert both["z"][:, 0].tolist() == [1.0] * 4 + [2.0] * 4
-    torch.testing.assert_close(both.ess, 30.0 + 2.0 * rows)
-    assert both.pareto_k.tolist() == rows.tolist()
-    torch.testing.assert_close(both.log_evidence, (1.5 * (1.0 + rows)).log())
-    assert both.proposals.tolist() == [3.0, 5.0, 7.0]
-    # The error of a mean: that of each part, and how far the parts differ.
-    squares = (0.1 + rows).square() + (0.2 + rows).square() + 0.5 * math.log(2.0) ** 2
-    torch.testing.assert_close(both.log_evidence_error, squares.sqrt() / 2.0)
-    one = joined(parts[:1])  # without a warning of a variance of one number
-    torch.testing.assert_close(one.log_evidence_error, parts[0].log_evidence_error)

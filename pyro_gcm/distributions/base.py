@@ -88,11 +88,11 @@ class EventOutcome(Expandable):
     The parameters named in `arg_constraints` are set before this constructor runs.
 
     :param event: `OrderEvent` of a cost distribution and a revenue tensor.
-    :param cost: a draw of the costs, [..., (G,) K], given which the outcome is distributed, or
-        None to integrate them out.
     """
 
     event: Any
+    #: A draw of the costs, [..., (G,) K], given which the outcome is distributed, or None where
+    #: they are integrated out.
     cost: Tensor | None
     #: Cached functions of the parameters that predictions read, of whole blocks of rows.
     computed: tuple[str, ...] = ()
@@ -100,11 +100,10 @@ class EventOutcome(Expandable):
     def __init__(
         self,
         event: Any,
-        cost: Tensor | None = None,
         event_shape: Sequence[int] = (),
         validate_args: bool | None = None,
     ) -> None:
-        shape = self._depend_on(event, cost)
+        shape = self._depend_on(event, None)
         super().__init__(shape, torch.Size(event_shape), validate_args=validate_args)
 
     def _depend_on(self, event: Any, cost: Tensor | None) -> torch.Size:

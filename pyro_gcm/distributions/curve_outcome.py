@@ -99,7 +99,6 @@ class AxisOutcome(CurveOutcome):
     :param event: `OrderEvent` of a cost distribution and a revenue tensor.
     :param axis: positions [...] to the shifts of the revenues and their slopes, [..., (G,) K].
     :param units: of the outcome.
-    :param cost: a draw of the costs, or None.
     """
 
     #: Event shape of the outcome.
@@ -111,11 +110,10 @@ class AxisOutcome(CurveOutcome):
         axis: Axis,
         units: AxisUnits,
         *,
-        cost: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
         self.axis, self.units = axis, units
-        super().__init__(event, cost, self.columns, validate_args)
+        super().__init__(event, self.columns, validate_args)
 
 
 class AlongAxis(AxisOutcome):
@@ -158,7 +156,6 @@ class OrderedLevel(Enumerable, CurveOutcome):
 
     :param event: `OrderEvent` of a cost distribution and a revenue tensor.
     :param shifts: of the levels 1 .. L-1, falling along the first dimension, [L-1, ..., (G,) K].
-    :param cost: a draw of the costs, or None.
     """
 
     def __init__(
@@ -166,11 +163,10 @@ class OrderedLevel(Enumerable, CurveOutcome):
         event: OrderEvent,
         shifts: Tensor,
         *,
-        cost: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
         self.shifts, self.levels = shifts, len(shifts) + 1
-        super().__init__(event, cost, validate_args=validate_args)
+        super().__init__(event, validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:

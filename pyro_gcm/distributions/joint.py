@@ -166,7 +166,6 @@ class SeveralOutcomes(EventOutcome):
     :param outcomes: what each of them makes of the event of its own costs.
     :param costs: number of costs of each, in order; they are the last dimension of the event.
     :param widths: number of columns of each, in order; a value has all of them, [..., D].
-    :param cost: a draw of all costs, or None.
     """
 
     support = constraints.real_vector
@@ -179,11 +178,9 @@ class SeveralOutcomes(EventOutcome):
         outcomes: Sequence[Outcome],
         costs: Sequence[int],
         widths: Sequence[int],
-        *,
-        cost: Tensor | None = None,
     ) -> None:
         self.outcomes, self.costs, self.widths = outcomes, tuple(costs), tuple(widths)
-        super().__init__(event, cost, (sum(widths),), validate_args=False)
+        super().__init__(event, (sum(widths),), validate_args=False)
 
     def _depend_on(self, event: OrderEvent, cost: Tensor | None) -> torch.Size:
         ends = list(itertools.accumulate(self.costs, initial=0))

@@ -19,8 +19,8 @@ a dimension of a few of them, kept innermost, makes every elementwise function s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from itertools import repeat
+from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
@@ -107,48 +107,47 @@ class Rising:
         return torch.where(low, x, -x)
 
     def _hits(self, points: Tensor, *, log: bool = False) -> tuple[list[Tensor], list[Tensor]]:
-        """Pr(all c_k < r_k) of each alternative, [...], and their logarithms where asked for."""
+        """Pr(all c_k < r_k) of each alternative, [...], and their logarithms where asked for.
+
+        The logarithm has a small absolute error, and a small relative one near probability 1.
+        """
         hits: list[Tensor] = []
         logs: list[Tensor] = []
-        for place, (below, log_below) in enumerate(self._below(points, log)):
-            if place % self.shape[-1] == 0:
-                hits.append(below)
-                logs.append(log_below)
-            else:
-                hits[-1].mul_(below)
-                if log:
-                    logs[-1].add_(log_below)
+        every, many = [points], len(points)  # coordinates at a time
+        if self.standard is not None:
+            every = aligned(points, self.loc, self.steepness)
+            numbers = math.prod(map(max, every[0].shape[1:], every[1].shape[1:]))
+            many = 1 if numbers > _CACHED or self.tables else many
+        for start in range(0, len(points), many):
+            some = itemgetter(slice(start, start + many))
+            pair: Any = self._known(start, log, *map(some, every)) if self.tables else None
+            pair = pair or self._at(log, *map(some, every))
+            for place, below in enumerate(pair[0], start):
+                log_below: Any = pair[1][place - start] if log else None
+                if place % self.shape[-1] == 0:
+                    hits.append(below)
+                    logs.append(log_below)
+                else:
+                    hits[-1].mul_(below)
+                    if log:
+                        logs[-1].add_(log_below)
         if self.odds is not None:
             hits = [hit * (1.0 / (1.0 + odds)) for hit, odds in zip(hits, self.odds, strict=True)]
             if log:
                 logs = [one - odds.log1p() for one, odds in zip(logs, self.odds, strict=True)]
         return hits, logs
 
-    def _below(self, points: Tensor, log: bool) -> Iterator[tuple[Tensor, Any]]:
-        """Pr(c_k < r_k) of each coordinate, [...], and its logarithm where asked for.
+    def _at(self, log: bool, points: Tensor, *units: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Pr(c_k < r_k) of some coordinates, and their logarithms.
 
-        The smaller tail is computed on either side of the location. The logarithm has a small
-        absolute error, and a small relative one near probability 1.
+        The smaller tail is computed on either side of the location.
+
+        :param units: locations and steepnesses of a family in product form.
         """
         if self.standard is None:
             logs = planes(tail_log_probs(self.base, from_planes(points, self.shape))[0], self.shape)
-            yield from zip(logs.exp(), logs, strict=True)
-            return
-        every = aligned(points, self.loc, self.steepness)
-        numbers = math.prod(map(max, every[0].shape[1:], every[1].shape[1:]))
-        many = 1 if numbers > _CACHED or self.tables else len(points)  # coordinates at a time
-        for start in range(0, len(points), many):
-            some = slice(start, start + many)
-            parts = every[0][some], every[1][some], every[2][some]
-            known = self._known(start, *parts, log) if self.tables else None
-            pair: Any = known or self._at(*parts, log)
-            yield from zip(pair[0], pair[1] if log else repeat(None))  # noqa: B905
-
-    def _at(
-        self, points: Tensor, loc: Tensor, steepness: Tensor, log: bool
-    ) -> tuple[Tensor, Tensor | None]:
-        """The probabilities of `_below` of some coordinates, and their logarithms."""
-        assert self.standard is not None
+            return logs.exp(), logs
+        loc, steepness = units
         u = (points - loc).mul_(steepness)
         tail = self.standard.two_tails(u.abs())
         side = u.ge_(0.0)
@@ -158,7 +157,7 @@ class Rising:
         return side.add_(tail), None
 
     def _known(
-        self, k: int, points: Tensor, loc: Tensor, steepness: Tensor, log: bool
+        self, k: int, log: bool, points: Tensor, *units: Tensor
     ) -> tuple[Tensor, Tensor | None] | None:
         """`_at` of coordinate k from its table; None where not all of the points are in it."""
         if k not in self.tables:
@@ -170,7 +169,7 @@ class Rising:
             return None
         if log not in tables:
             every = values.reshape(1, -1, *(1 for _ in points.shape[2:]))
-            tables[log] = self._at(every, loc, steepness, log)
+            tables[log] = self._at(log, every, *units)
         below, logs = tables[log]
         return below.index_select(1, place), logs.index_select(1, place) if log else None
 

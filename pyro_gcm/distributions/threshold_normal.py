@@ -32,18 +32,18 @@ class ThresholdNormal(EventOutcome):
 
         mu_y = sqrt(scale^2 + sigma_t^2) * Phi^-1(Pr(c < r)) + mu_t.
 
-    Without `cost` the costs are integrated out and y is Gaussian. With a draw of the costs the
-    event is known, and y is that Gaussian conditioned on its side of t, an extended skew normal
+    With the costs integrated out y is Gaussian. Given a draw of them (`given_cost`) the event is
+    known, and y is that Gaussian conditioned on its side of t, an extended skew normal
     (Azzalini and Capitanio 2014); its average over the costs is the Gaussian again.
 
     :param event: `OrderEvent` of a cost distribution and a revenue tensor.
     :param threshold_loc: mu_t, in the units of y; broadcasts against the event's batch shape.
     :param threshold_scale: sigma_t > 0.
     :param scale: sigma_y > 0.
-    :param cost: a draw of the costs, or None.
-    :param equal_weights: whether in the gradient of `log_prob`, without `cost`, the mean of every
-        row counts the same, as in least squares, and not with 1 / scale^2, as the likelihood has it
-        (the beta-NLL of Seitzer et al. 2022 with beta = 1). The value stays the log-density.
+    :param equal_weights: whether in the gradient of `log_prob`, with the costs integrated out, the
+        mean of every row counts the same, as in least squares, and not with 1 / scale^2, as the
+        likelihood has it (the beta-NLL of Seitzer et al. 2022 with beta = 1). The value stays the
+        log-density.
     """
 
     arg_constraints = {
@@ -61,13 +61,12 @@ class ThresholdNormal(EventOutcome):
         threshold_scale: Tensor,
         scale: Tensor,
         *,
-        cost: Tensor | None = None,
         equal_weights: bool = False,
         validate_args: bool | None = None,
     ) -> None:
         self.threshold_loc, self.threshold_scale, self.scale = threshold_loc, threshold_scale, scale
         self.equal_weights = equal_weights
-        super().__init__(event, cost, validate_args=validate_args)
+        super().__init__(event, validate_args=validate_args)
 
     def prediction64(self) -> Tensor:
         """What a prediction averages: mu_y, in steps that rise with every revenue."""

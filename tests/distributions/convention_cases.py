@@ -166,7 +166,7 @@ CASES: dict[str, Callable[[Shape], Any]] = {
         lambda b: ThresholdNormal(event(()), real(*b), positive(*b), positive(*b))
     ),
     "threshold normal, given one cost for all": (
-        lambda b: ThresholdNormal(event(b), real(), positive(), positive(), cost=real(3))
+        lambda b: ThresholdNormal(event(b), real(), positive(), positive()).given_cost(real(3))
     ),
     "threshold quantile": threshold_quantile,
     "threshold quantile, one curve for all": (

@@ -69,7 +69,9 @@ def threshold(i: Inputs) -> tuple[Tensor, Tensor]:
 def of_threshold_normal(i: Inputs, family: str = "Normal", given: bool = False) -> Tensor:
     loc, scale = threshold(i)
     cost = i["loc"] - 0.3 if given else None
-    return ThresholdNormal(event(family, i), loc, scale, 0.5 * scale, cost=cost).log_prob(i["y"])
+    return (
+        ThresholdNormal(event(family, i), loc, scale, 0.5 * scale).given_cost(cost).log_prob(i["y"])
+    )
 
 
 def of_quantile(i: Inputs) -> Tensor:

@@ -321,8 +321,7 @@ class IGCM(Surfaces):
     def cost(self, x: ArrayLike, *, num_samples: Count = None) -> LatentMixture:
         """p(c | x), as of `GCM`, in the units of k (after the kernel map, if there is one).
 
-        :raises ValueError: after "joint" training, where x depends on k as well, so that p(c | x)
-            has no simple form.
+        :raises ValueError: after "joint" training: x depends on k as well, and p(c | x) is unknown.
         """
         if self.objective == "joint":
             raise ValueError(

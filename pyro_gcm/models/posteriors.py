@@ -82,13 +82,15 @@ class Posteriors(Predictions):
         noise, rows = self.noise(num_samples), matrix("x", x, self.x_dim, "x_dim", self.device)
         lacking, plan = -len(rows) % block_rows(rows.device), self.prediction_plan
         whole = torch.cat([rows, rows[-1:].expand(lacking, -1)])
-        draws = Predicted(self, plan, noise, until="c").read(whole, None).of_rows(slice(len(rows)))
-        again = Predicted(self, plan, known=draws.values, until="c").read(rows, None)
+        draws, count = Predicted(self, plan, noise, until="c").read(whole, None), len(rows)
+        known = {name: values[:, :count] for name, values in draws.values.items()}
+        weights = None if draws.log_weights is None else draws.log_weights[:, :count]
+        again = Predicted(self, plan, known=known, until="c").read(rows, None)
         like = self.base_samples.samples.new_zeros(self.cost_shape)
         loc, scale = like, like + 1.0
         if self.costs_have_units:
             loc, scale = self.r_standardizer.loc, self.r_standardizer.scale
-        return LatentMixture(again.left["c"].fn, loc, scale, draws.log_weights)
+        return LatentMixture(again.left["c"].fn, loc, scale, weights)
 
     @prediction
     def posterior(

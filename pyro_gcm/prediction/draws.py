@@ -125,11 +125,11 @@ class Draws(NamedTuple):
         return min(size, -(-count // step) * step) if can else size
 
     def of_rows(self, rows: slice) -> Draws:
-        """The draws, and p(y | draws), of some rows."""
-        values = {name: _of_rows(value, rows) for name, value in self.values.items()}
-        weights = None if self.log_weights is None else _of_rows(self.log_weights, rows)
-        p_y = None if self.p_y is None else self.p_y.of_rows(rows)
-        return Draws(self.num_draws, values, {}, p_y, weights)
+        """p(y | draws) of some rows, and the weights of the draws, without their values."""
+        weights = self.log_weights
+        if weights is not None and weights.shape[1] > 1:
+            weights = weights[:, rows]
+        return Draws(self.num_draws, {}, {}, self.p_y.of_rows(rows), weights)
 
     def log_mean(self, log_p: Tensor) -> Tensor:
         """log of the weighted mean over the draws of log-probabilities [N, b]."""
@@ -166,10 +166,6 @@ class Draws(NamedTuple):
         count = index.shape[1]
         rows = torch.arange(count, device=index.device)
         return Draws(len(index), taken(self.flat(), index * count + rows), {})
-
-
-def _of_rows(values: Tensor, rows: slice) -> Tensor:
-    return values if values.shape[1] == 1 else values[:, rows]
 
 
 def taken(flat: Mapping[str, Tensor], which: Tensor) -> dict[str, Tensor]:

@@ -16,8 +16,8 @@ from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.gcm import GCM, JOINT_PARTS
 from pyro_gcm.models.member_settings import MemberSettings, warn_of_few
 from pyro_gcm.nets import ConditionalCategorical, PiecewiseLinear, Probit
-from pyro_gcm.nets.members import ConstantCategorical, MemberCosts, MemberEncoder, gather_values
-from pyro_gcm.nets.networks import widths_of
+from pyro_gcm.nets.members import MemberCosts, MemberEncoder, gather_values
+from pyro_gcm.nets.networks import ConstantCategorical, widths_of
 from pyro_gcm.nets.parts import check_input
 from pyro_gcm.nets.revenue_maps import LearnsLast
 from pyro_gcm.responses import Continuous, Response

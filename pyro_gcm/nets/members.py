@@ -3,7 +3,7 @@
 Layers of K networks that share their weights and differ by scales of their inputs and outputs are
 those of BatchEnsemble (Wen et al. 2020), as TabM has it (Gorishniy et al., ICLR 2025). The package
 `tabm` has these layers too; here the members come first, [K, B, d], and every product is one that
-`prediction.base_samples` makes independent of the batch.
+does not depend on the batch (`nets.networks`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
@@ -25,25 +24,6 @@ from pyro_gcm.nets.networks import block_rows, kept, linear, missing_columns, wi
 from pyro_gcm.nets.tabular_features import TabularFeatures
 
 SCALINGS = ("input", "output")
-
-
-@recorded("nets.ConstantCategorical")
-class ConstantCategorical(nn.Module):
-    """p(z) for one of K members, one-hot [..., K], whatever the context; 1/K unless learned."""
-
-    logits: Tensor
-
-    def __init__(self, members: int, *, learned: bool = False) -> None:
-        super().__init__()
-        logits = torch.zeros(positive_int("members", members))
-        if learned:
-            self.logits = nn.Parameter(logits)
-        else:
-            self.register_buffer("logits", logits)
-
-    def forward(self, context: Tensor) -> Any:
-        """The distribution, with batch shape `context.shape[:-1]` and event shape [K]."""
-        return dist.OneHotCategorical(logits=self.logits).expand(context.shape[:-1])
 
 
 @recorded("nets.MemberEncoder")

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 from torch.distributions import constraints, transform_to
@@ -230,6 +231,25 @@ class ConstantLogits(nn.Module):
         """Logits with batch shape `x.shape[:-1]`."""
         # A sum, because a view of a parameter requires a gradient even under no_grad.
         return self.logits + x.new_zeros(*x.shape[:-1], *self.logits.shape)
+
+
+@recorded("nets.ConstantCategorical")
+class ConstantCategorical(nn.Module):
+    """p(z) for one of K members, one-hot [..., K], whatever the context; 1/K unless learned."""
+
+    logits: Tensor
+
+    def __init__(self, members: int, *, learned: bool = False) -> None:
+        super().__init__()
+        logits = torch.zeros(positive_int("members", members))
+        if learned:
+            self.logits = nn.Parameter(logits)
+        else:
+            self.register_buffer("logits", logits)
+
+    def forward(self, context: Tensor) -> Any:
+        """The distribution, with batch shape `context.shape[:-1]` and event shape [K]."""
+        return dist.OneHotCategorical(logits=self.logits).expand(context.shape[:-1])
 
 
 @recorded("nets.AmortizedGuide")

@@ -117,16 +117,7 @@ def test_other_numbers_are_refused(value: Any) -> None:
         check.positive("rate", value)
 
 
-#: More than three blocks of rows.
 LONG = torch.zeros(130_000, 25)
-
-
-def test_blocks_are_all_rows_in_order() -> None:
-    rows = torch.arange(len(LONG)).unsqueeze(1).expand(-1, 25)
-    blocks = check.row_blocks(rows)
-    assert len(blocks) > 3
-    assert torch.equal(torch.cat(list(blocks)), rows)
-    assert [len(block) for block in check.row_blocks(torch.zeros(5, 0))] == [5]
 
 
 @pytest.mark.parametrize("first", [3, 90_000])

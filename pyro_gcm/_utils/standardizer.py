@@ -12,12 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm._utils.recipe import recorded
-from pyro_gcm._utils.validation import positive_int, row_blocks
+from pyro_gcm._utils.validation import positive_int
 
 #: Spreads from 0 beyond which neighbours in float32 are more than 1e-4 of a spread apart.
 _FAR = 2.0**10
 #: Scales beyond which squares of them, or of their inverses, are no normal numbers in float32.
 _LARGE = 2.0**60
+#: Values of a block of rows whose moments are computed at once.
+AT_ONCE = 1 << 20
 #: Bound on standardised values, so that sums and products of them are finite.
 _LARGEST = 2.0**60
 
@@ -114,7 +116,8 @@ class Standardizer(nn.Module):
         :param moments: of all rows, where `values` are a sample of them.
         """
         if moments is None:  # in blocks, so that there is never a copy of all rows in float64
-            moments = functools.reduce(Moments.merged, map(Moments.of, row_blocks(values)))
+            blocks = values.split(max(1, AT_ONCE * len(values) // max(1, values.numel())))
+            moments = functools.reduce(Moments.merged, map(Moments.of, blocks))
         loc, scale = moments.mean, moments.std
         # A column of which rounding makes the values differ is constant.
         scale = torch.where(scale <= 1e-12 * loc.abs(), 1.0, scale)
@@ -125,7 +128,7 @@ class Standardizer(nn.Module):
     def forward(self, values: Tensor) -> Tensor:
         """Standardised values [..., dim], in the dtype of the model."""
         loc, scale = self.loc.double(), self.scale.double()
-        return (values - loc).div_(scale).clamp(-_LARGEST, _LARGEST).to(self.dtype)
+        return (values - loc).div_(scale).clamp(-_LARGEST, _LARGEST).to(self.like.dtype)
 
     def inverse(self, standard: Tensor) -> Tensor:
         """Values [..., dim] in the units of the data."""

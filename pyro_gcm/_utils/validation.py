@@ -137,7 +137,7 @@ def matrix(
         raise ValueError(
             f"{name} has {tensor.shape[1]} columns, the model was built for {argument}={columns}"
         )
-    return _finite_rows(name, tensor, column_names(value))
+    return _finite_rows(name, tensor, value)
 
 
 def vector(name: str, value: ArrayLike, device: torch.device | None = None) -> Tensor:
@@ -153,24 +153,23 @@ def vector(name: str, value: ArrayLike, device: torch.device | None = None) -> T
     return _finite_rows(name, tensor)
 
 
-def row_blocks(tensor: Tensor) -> Sequence[Tensor]:
-    """Blocks of rows, of about a million values each: work on them needs little memory."""
-    return tensor.split(max(1, (1 << 20) * len(tensor) // max(1, tensor.numel())))
+def _finite_rows(name: str, tensor: Tensor, given: Any = None) -> Tensor:
+    """The tensor, which must have rows and finite values.
 
-
-def _finite_rows(name: str, tensor: Tensor, columns: list[str] | None = None) -> Tensor:
-    """The tensor, which must have rows and finite values, in columns that may have names."""
+    :param given: what it was made of, whose columns may have names.
+    """
     if len(tensor) == 0:
         raise ValueError(f"{name} has no rows, at least one is needed")
     largest = min(LARGEST, torch.finfo(tensor.dtype).max)
-    parts = row_blocks(tensor) if tensor.numel() else ()
-    if not all(rows.abs().amax() <= largest for rows in parts):  # not of NaN either
+    least, most = tensor.aminmax() if tensor.numel() else (0.0, 0.0)
+    if not (-largest <= least and most <= largest):  # both are NaN where a value is
         first = (tensor.abs() <= largest).logical_not().nonzero()[0].tolist()
         value = float(tensor[tuple(first)])
         rule = "must be finite"
         if math.isfinite(value):
             rule = f"must have numbers of at most {LARGEST:.0e} in size (use another unit)"
         row, column = (*first, None)[:2]
+        columns = column_names(given)
         named = columns[column] if columns and column is not None else column
         raise WrongCell(f"{name} {rule}, got {value:g}", row, named, name)
     return tensor

@@ -78,7 +78,7 @@ def test_units_of_many_rows_are_those_of_one_block(monkeypatch: pytest.MonkeyPat
     values = torch.randn(5000, 3, dtype=torch.float64) * torch.tensor([1e-6, 1.0, 1e6]) + 7.0
     values[:, 1] = 0.1
     whole = learned(values)
-    monkeypatch.setattr(module, "row_blocks", lambda rows: rows.split(700))
+    monkeypatch.setattr(module, "AT_ONCE", 3 * 700)
     blocks = learned(values)
     assert ((blocks.loc - whole.loc) / whole.scale).abs().max() < 1e-14
     torch.testing.assert_close(blocks.scale, whole.scale, rtol=1e-13, atol=0.0)

@@ -7,6 +7,7 @@ from pyro_gcm.inference.fit import fit
 from pyro_gcm.inference.program_arviz import program_to_arviz
 from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.inference.reading import of_rows
+from pyro_gcm.inference.story_check import check_story
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import (
     collapse,
@@ -26,6 +27,7 @@ __all__ = [
     "TrainingPair",
     "WeightPosterior",
     "bayesian",
+    "check_story",
     "collapse",
     "conditional",
     "cross_fit",

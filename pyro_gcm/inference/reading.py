@@ -314,6 +314,24 @@ def of(p: Any) -> Any:
     return p if isinstance(p, _Distribution) else p()
 
 
+#: What is wrong with most stories.
+FROM_THE_END = "index from the end, as u[..., 0], u.unsqueeze(-1) or softmax(u, -1)"
+
+
+def check_batch(name: str, p: Any, rows: int, dims: int) -> None:
+    """Refuse the distribution of a site whose batch is no batch of rows, and of draws of them.
+
+    :param dims: dimensions of a batch: 1 for one draw, 2 for several.
+    """
+    batch = p.batch_shape
+    if batch and (batch[-1] not in (1, rows) or len(batch) > dims):
+        raise ValueError(
+            f"site '{name}' has batch shape {list(batch)} for {rows} rows"
+            f"{' and one draw' if dims == 1 else ''}: add .to_event(1) to its distribution, or "
+            f"{FROM_THE_END}"
+        )
+
+
 #: Values of a finite site of several coordinates, at most.
 _MOST_VALUES = 4096
 

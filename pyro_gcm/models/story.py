@@ -14,9 +14,9 @@ from pyro_gcm._utils.validation import one_of
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.distributions.base import sides
 from pyro_gcm.inference import programs
-from pyro_gcm.inference.check_story import check_story
 from pyro_gcm.inference.reading import READER, Plan
 from pyro_gcm.inference.shared import SharedSite, sites_of
+from pyro_gcm.inference.story_check import check_story
 from pyro_gcm.nets import Standardizer
 from pyro_gcm.nets.latent import corrected
 from pyro_gcm.prediction.base_samples import BaseSamples, Latent

@@ -158,6 +158,7 @@ def posterior_draws(
     num_proposals: int = 4096,
     seed: int = 0,
     progress: bool = True,
+    warns: bool = True,
 ) -> PosteriorDraws:
     """`num_samples` draws of every row; the options are those of `GCM.posterior`.
 
@@ -194,7 +195,8 @@ def posterior_draws(
                 parts.append(_draw(target, block, num_samples, method, num_proposals))
             bar.update(len(index))
     draws = parts[0] if len(parts) == 1 else PosteriorDraws.of_rows(parts)
-    _warn_of_few_draws(draws, num_samples, num_proposals)
+    if warns:
+        _warn_of_few_draws(draws, num_samples, num_proposals)
     return draws
 
 
@@ -221,7 +223,7 @@ def with_shared(model: Any, units: str, rows: Rows, **options: Any) -> Posterior
     pairs = rows.take(number % count)._replace(number=number)
     each = {name: v.transpose(0, 1).repeat_interleave(count, 1) for name, v in shared.items()}
     target = Target(model, units, each)
-    draws = posterior_draws(target, pairs, **options)
+    draws = posterior_draws(target, pairs, **options, warns=False)
     sites = {name: v.reshape(num_samples, count, *v.shape[2:]) for name, v in draws.sites.items()}
     quality = {n: v.reshape(num_samples, count) for n, v in draws.quality().items()}
     # Evidence from proposals of their own: those above end where one is accepted.

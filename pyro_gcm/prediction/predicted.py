@@ -16,7 +16,7 @@ from pyro.distributions import MixtureOfDiagNormals
 from torch import Tensor
 
 from pyro_gcm._utils.torch_state import Randomness, evaluating
-from pyro_gcm.inference.reading import Plan, Reached, Reader, every_value, of
+from pyro_gcm.inference.reading import Plan, Reached, Reader, check_batch, every_value, of
 from pyro_gcm.prediction.base_samples import Latent, Noise, noise_shape
 from pyro_gcm.prediction.draws import Draws, Rows
 
@@ -59,6 +59,7 @@ class Dry(Reader):
     def latent(self, name: str, p: Any) -> Tensor:
         """Note the site, and draw it."""
         self.told[name] = fn = self.distribution(name, p)
+        check_batch(name, fn, len(self.x), 1)
         draw: Tensor = fn.sample()
         q = self.own.get(name)
         if q is not None and not torch.equal(q.log_prob(draw), fn.log_prob(draw)):

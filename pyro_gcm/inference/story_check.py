@@ -12,13 +12,12 @@ from torch import Tensor
 
 from pyro_gcm._utils.torch_state import Randomness, evaluating
 from pyro_gcm.inference.programs import unannounced
-from pyro_gcm.inference.reading import OUTCOME, Plan, Reader, of
+from pyro_gcm.inference.reading import FROM_THE_END, OUTCOME, Plan, Reader, check_batch, of
 
 #: Rows and draws that a story is read for: numbers that no event should have.
 ROWS, DRAWS = 5, 3
 #: Relative and absolute difference up to which log-densities are equal.
 _CLOSE = 2e-3
-_FROM_THE_END = "index from the end, as u[..., 0], u.unsqueeze(-1) or softmax(u, -1)"
 
 Values = Mapping[str, Tensor]
 
@@ -94,13 +93,7 @@ class _Known(Reader):
         return obs if obs is None else self._scored(OUTCOME, "outcome", self.p_y, obs)
 
     def _scored(self, name: str, kind: str, fn: Any, value: Tensor) -> Tensor:
-        batch, rows = fn.batch_shape, len(self.x)
-        if batch and (batch[-1] not in (1, rows) or len(batch) > self.dims):
-            raise ValueError(
-                f"site '{name}' has batch shape {list(batch)} for {rows} rows"
-                f"{' and one draw' if self.dims == 1 else ''}: add .to_event(1) to its "
-                f"distribution, or {_FROM_THE_END}"
-            )
+        check_batch(name, fn, len(self.x), self.dims)
         self.lines[name] = Site(kind, tuple(fn.event_shape))
         self.log_p[name] = self.log_density(fn, value)
         return value
@@ -113,9 +106,11 @@ class _Check:
         self.model, self.shared, self.y = model, model.shared_sites(), None
         like: Any = {"device": model.device, "dtype": model.dtype}
         columns = []
-        for given, units in ((x, model.x_standardizer), (r, model.r_standardizer)):
+        # Levels among the revenues are between 0 and 1.
+        units = (torch.randn, model.x_standardizer), (torch.rand, model.r_standardizer)
+        for given, (draw, unit) in zip((x, r), units, strict=True):
             if given is None:
-                given = units.inverse(torch.randn(ROWS, len(units.loc)).to(**like))
+                given = unit.inverse(draw(ROWS, len(unit.loc)).to(**like))
             at = torch.linspace(0, len(given) - 1, ROWS).round().long().to(given.device)
             columns.append(given[at].to(**like))
         self.x, self.r = columns
@@ -133,6 +128,8 @@ class _Check:
             one |= {name: site.fn.expand((ROWS,)).sample() for name, site in left.items()}
         flat = [self._known(one) for one in each]
         found = {n: torch.stack([_wide(one.log_p[n]) for one in flat]) for n in flat[0].log_p}
+        again = self._known(each[0]).log_p
+        self._same(flat[0].log_p, again, "when it is read again: use sites for noise")
         every = {name: torch.stack([one[name] for one in each]) for name in each[0]}
         every |= {name: every[name].unsqueeze(1) for name in self.shared}
 
@@ -140,8 +137,7 @@ class _Check:
         told = {n: p for n, p in found.items() if n in in_pyro[0] and n not in self.plan.exact}
         self._same(told, {n: torch.stack([p[n] for p in in_pyro]) for n in told}, "in the program")
         whole = self._known(every)
-        self._same(found, whole.log_p, f"for several draws than for one: {_FROM_THE_END}")
-        self._same(found, self._known(every).log_p, "when it is read again: use sites for noise")
+        self._same(found, whole.log_p, f"for several draws than for one: {FROM_THE_END}")
         order = torch.tensor([3, 0, 2, 4], device=self.x.device)
         some = self._known(every, rows=order).log_p
         self._same({n: p[:, order] for n, p in found.items()}, some, "among other rows")
@@ -178,7 +174,7 @@ class _Check:
             shape = " and ".join(map(str, sorted(map(list, shapes))))
             raise ValueError(
                 f"the story fails at line '{read.line}' for values of {shape}: {error}; "
-                f"{_FROM_THE_END}"
+                f"{FROM_THE_END}"
             ) from error
         return read
 

@@ -1,0 +1,289 @@
+"""Every reader takes a story of a user's as Pyro does, or it is refused by name."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pyro
+import pyro.distributions as dist
+import pyro.poutine as poutine
+import pytest
+import torch
+from random_stories import against_program, random_model, rows
+from torch import Tensor
+
+from pyro_gcm import GCM, MemberGCM, fit
+from pyro_gcm.distributions import shifted
+from pyro_gcm.inference import check_story, conditional, of_rows
+
+X, R, Y = rows(60)
+ONE = torch.ones(60)
+
+
+def told(lines: Callable[..., Any], base: Any = GCM, **options: Any) -> Any:
+    """A model whose story has these lines between those of z and c, which they shift."""
+
+    class Own(base):
+        def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
+            z = sample("z", lambda: self.z_dist(x))
+            by = lines(sample, z, x, r)
+            c = sample("c", lambda: shifted(self.c_dist(z, x), by) if by is not None else None)
+            return sample("y", lambda: self.y_dist(c, x, r), obs=y)
+
+    return Own(3, 2, **{"seed": 0, **options})
+
+
+def normal(sample: Any, z: Any, x: Any, r: Any) -> Any:
+    return sample("u", dist.Normal(torch.zeros(len(x)), 1.0))
+
+
+def renamed(name: str) -> Callable[..., Any]:
+    return lambda sample, z, x, r: sample(name, dist.Normal(torch.zeros(len(x)), 1.0))
+
+
+def twice(sample: Any, z: Any, x: Any, r: Any) -> Any:
+    return normal(sample, z, x, r) + normal(sample, z, x, r)
+
+
+def bare(sample: Any, z: Any, x: Any, r: Any) -> Any:
+    return pyro.sample("u", dist.Normal(torch.zeros(len(x)), 1.0))
+
+
+def plated(sample: Any, z: Any, x: Any, r: Any) -> Any:
+    with pyro.plate("items", 3, dim=-2):
+        return sample("u", dist.Normal(0.0, 1.0)).sum(-2)
+
+
+def factored(sample: Any, z: Any, x: Any, r: Any) -> Any:
+    pyro.factor("f", z[..., 0])
+
+
+def scaled(sample: Any, z: Any, x: Any, r: Any) -> Any:
+    with poutine.scale(scale=2.0):
+        return normal(sample, z, x, r)
+
+
+def from_the_front(sample: Any, z: Any, x: Any, r: Any) -> Any:
+    u = sample("u", dist.Normal(torch.zeros(len(x), 3), 1.0).to_event(1))
+    return torch.softmax(3.0 * u, 1)[..., 0]
+
+
+def across_rows(sample: Any, z: Any, x: Any, r: Any) -> Any:
+    u = normal(sample, z, x, r)
+    return u - u.mean(-1, keepdim=True)
+
+
+def without_event(sample: Any, z: Any, x: Any, r: Any) -> Any:
+    return sample("u", dist.Normal(torch.zeros(len(x), 1), 1.0))[..., 0]
+
+
+def noisy(sample: Any, z: Any, x: Any, r: Any) -> Any:
+    return normal(sample, z, x, r) + torch.randn(len(x))
+
+
+def a_tensor(sample: Any, z: Any, x: Any, r: Any) -> Any:
+    return sample("u", torch.zeros(len(x)))
+
+
+def concatenated(sample: Any, z: Any, x: Any, r: Any) -> Any:
+    return sample("u", lambda: dist.Normal(torch.cat([z, x], -1)[..., 0], 1.0))
+
+
+REFUSED = {
+    bare: r"pyro.sample\('u'\).* use the story's own argument",
+    plated: r"pyro.sample\('items'\)",
+    factored: r"pyro.sample\('f'\)",
+    scaled: "line 'u' of the story is inside ScaleMessenger",
+    from_the_front: "site 'c' .*index from the end",
+    across_rows: "site 'c' of the story has another density",
+    without_event: r"site 'u' has batch shape \[\d, 1\].* add .to_event\(1\)",
+    noisy: "site 'c' of the story has another density.*use sites for noise",
+    a_tensor: "line 'u' needs a distribution, got Tensor",
+    concatenated: "fails at line 'u'.*index from the end",
+    twice: "site 'u' of the story is there twice",
+    renamed("e"): "'e' is a name of the library's",
+    renamed("w"): "'w' is a name of the library's",
+    renamed("data"): "'data' is a name of the library's",
+    renamed("x"): "line 'x' of the story needs obs=x",
+    renamed("y"): "after 'y'|story has no line|'y' needs|twice",
+}
+
+
+@pytest.mark.parametrize("lines", REFUSED, ids=lambda f: getattr(f, "__name__", "case"))
+@pytest.mark.parametrize("use", ["fit", "predict", "posterior"])
+def test_what_readers_would_take_differently_is_refused_by_name(
+    lines: Callable[..., Any], use: str
+) -> None:
+    model = told(lines)
+    calls: dict[str, Callable[[], Any]] = {
+        "fit": lambda: fit(model, X, R, Y, epochs=1, progress=False),
+        "predict": lambda: model.predict(X, R),
+        "posterior": lambda: model.posterior(X, R, Y, num_samples=2, progress=False),
+    }
+    before = [parameter.clone() for parameter in model.parameters()]
+    with pytest.raises((ValueError, TypeError), match=REFUSED[lines]):
+        calls[use]()
+    assert all(map(torch.equal, before, model.parameters()))
+
+
+@pytest.mark.parametrize("lacking", ["z", "c", "y"])
+def test_a_story_without_a_line_that_readers_need_is_refused_by_name(lacking: str) -> None:
+    class Own(GCM):
+        def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
+            names = {name: f"{name}2" if name == lacking else name for name in "zcy"}
+            z = sample(names["z"], lambda: self.z_dist(x))
+            c = sample(names["c"], lambda: self.c_dist(z, x))
+            return sample(names["y"], lambda: self.y_dist(c, x, r), obs=y)
+
+    with pytest.raises(ValueError, match=f"'{lacking}'"):
+        fit(Own(3, 2), X, R, Y, epochs=1, progress=False)
+
+
+def test_a_site_that_depends_on_r_is_said_to_let_predictions_fall() -> None:
+    model = told(lambda sample, z, x, r: sample("u", lambda: dist.Normal(2.0 * r[..., 0], 1.0)))
+    with pytest.warns(UserWarning, match="site 'u' of the story depends on r"):
+        table = check_story(model, X, R)
+    assert table.depends_on_r.to_dict() == {"z": False, "u": True, "c": False, "y": False}
+
+
+def test_the_table_has_the_sites_of_a_story() -> None:
+    class Own(GCM):
+        def shared(self, sample: Any) -> Any:
+            return sample("effect", dist.Normal(torch.zeros(4), 1.0).to_event(1))
+
+        def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
+            z = sample("z", lambda: self.z_dist(x))
+            m = sample("m", dist.Bernoulli(0.3))
+            sample("proxy", lambda: dist.Normal(z[..., 0], 1.0), obs=x[..., 1])
+            by = m + of_rows(sample.shared, x[..., 2])
+            c = sample("c", lambda: shifted(self.c_dist(z, x), by))
+            return sample("y", lambda: self.y_dist(c, x, r), obs=y)
+
+    table = check_story(Own(3, 2, seed=0), X, R)
+    kinds = {"effect": "shared", "z": "latent", "m": "finite", "proxy": "observed"}
+    assert table.kind.to_dict() == {**kinds, "c": "cost", "y": "outcome"}
+    assert table["shape"].to_dict() == {
+        "effect": (4,), "z": (4,), "m": (), "proxy": (), "c": (2,), "y": (),
+    }  # fmt: skip
+
+
+def test_a_switch_turned_after_the_first_use_and_a_method_set_on_the_model_are_followed() -> None:
+    class Switched(GCM):
+        has_u = False
+
+        def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
+            z = sample("z", lambda: self.z_dist(x))
+            u = normal(sample, z, x, r) if self.has_u else 0.0 * x[..., 0]
+            c = sample("c", lambda: shifted(self.c_dist(z, x), u))
+            return sample("y", lambda: self.y_dist(c, x, r), obs=y)
+
+    model = Switched(3, 2, seed=0)
+    model.predict(X, R)
+    model.has_u = True
+    assert "u" in model.posterior(X[:2], R[:2], Y[:2], num_samples=5, progress=False)
+    plain = GCM(3, 2, seed=0)
+    plain.y_dist = lambda cost, x, r: GCM.y_dist(plain, cost, x, r + 1.0)  # type: ignore[method-assign]
+    by_pairs = plain.surface(X[:3], R[:3]).diagonal()
+    torch.testing.assert_close(by_pairs, plain.predict(X[:3], R[:3]))
+    torch.testing.assert_close(by_pairs, GCM(3, 2, seed=0).predict(X[:3], R[:3] + 1.0))
+
+
+def test_x_in_the_units_of_the_data_is_standardised_by_the_factors() -> None:
+    x = X * torch.tensor([1e4, 10.0, 1.0]) + torch.tensor([5e4, 40.0, 0.0])
+    for base, options in ((GCM, {"p0": "conditional"}), (MemberGCM, {"members": 3})):
+        model = told(normal, base, **options)
+        model.learn_units(x, R, Y)
+        wide = model.predict(x, R)
+        model.learn_units(X, R, Y)
+        torch.testing.assert_close(wide, model.predict(X, R), rtol=1e-3, atol=1e-4)
+
+
+def test_masked_and_scaled_observed_sites_count_as_in_pyro() -> None:
+    def lines(sample: Any, z: Any, x: Any, r: Any) -> Any:
+        u = normal(sample, z, x, r)
+        with poutine.scale(scale=0.5), poutine.mask(mask=x[..., 0] > 0):
+            sample("m", lambda: dist.Normal(u, 0.5), obs=x[..., 1])
+        return u
+
+    model = told(lines, num_samples=2048)
+    u = torch.linspace(-5, 5, 2001)[:, None]
+    log_w = dist.Normal(0.0, 1.0).log_prob(u)
+    log_w = log_w + 0.5 * torch.where(X[:, 0] > 0, dist.Normal(u, 0.5).log_prob(X[:, 1]), 0.0)
+    mean = (log_w.softmax(0) * u).sum(0)[:8]
+    draws = model.posterior(X[:8], R[:8], num_samples=4000, num_proposals=8000, progress=False)
+    # 4,000 draws resampled from 8,000 with an effective size above 1,500: errors of .02.
+    torch.testing.assert_close(draws["u"].mean(0), mean, rtol=0, atol=0.1)
+
+
+def test_sites_that_all_rows_share_have_a_draw_for_each_and_any_support() -> None:
+    shared = {
+        "simplex": lambda: dist.Dirichlet(torch.ones(4)),
+        "full": lambda: dist.MultivariateNormal(torch.zeros(4), torch.eye(4)),
+        "positive": lambda: dist.HalfCauchy(torch.ones(4)).to_event(1),
+        "folded": lambda: dist.Normal(torch.zeros(4), 1.0),
+        "binary": lambda: dist.Bernoulli(0.5 * torch.ones(4)).to_event(1),
+        "matrix": lambda: dist.LKJCholesky(4, torch.tensor(1.0)),
+    }
+
+    class Own(GCM):
+        def shared(self, sample: Any) -> Any:
+            return {name: sample(name, make()) for name, make in shared.items()}
+
+        def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
+            values = {n: v[..., -1, :] if n == "matrix" else v for n, v in sample.shared.items()}
+            by = sum(of_rows(v, x[..., 2]) for v in values.values())
+            z = sample("z", lambda: self.z_dist(x))
+            v = sample("v", lambda: dist.Normal(by, 1.0))  # a site of a row depends on them
+            c = sample("c", lambda: shifted(self.c_dist(z, x), v))
+            return sample("y", lambda: self.y_dist(c, x, r), obs=y)
+
+    model = Own(3, 2, seed=0)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "training ended with a loss")
+        fit(model, X, R, Y, epochs=2, progress=False)
+    draws = model.posterior(X[:3], R[:3], Y[:3], num_samples=300, progress=False)
+    assert draws["simplex"].shape == (300, 3, 4)
+    assert len(draws["full"][:, 0, 0].unique()) == 300
+    assert torch.allclose(draws["simplex"].sum(-1), torch.ones(300, 3), atol=1e-5)
+    # The evidence, against the mean of predictions given each draw of the guide.
+    p = model.predict(X[:3], R[:3], num_samples=8192).double()
+    wanted = torch.where(Y[:3] > 0.5, p, 1.0 - p).log()
+    error = draws.log_evidence_error.double().clamp(min=0.02)
+    assert ((draws.log_evidence - wanted).abs() < 5.0 * error).all()
+
+
+@pytest.mark.long(keep=16)
+@pytest.mark.parametrize("seed", range(160))
+def test_stories_made_at_random_mean_what_pyros_program_says(seed: int) -> None:
+    model = random_model(seed)
+    x, r, y = rows(40)
+    model.learn_units(x, r, y)
+    check_story(model, x, r)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*effective sample size below 100")
+        found = against_program(model, x[:4], r[:4], y[:4])
+    # Errors: of 2,048 points of noise .005, of 20,000 weighted draws of the program .01.
+    assert found["predict"] < 0.05
+    # 1,000 draws: .04 sd where the weights are equal, three times that in the poorest story.
+    assert found["posterior"] < 0.5
+    # Losses are computed by Pyro and by the reader for the same draws.
+    assert found["loss"] < 1e-3
+
+
+def test_conditioning_on_costs_that_are_integrated_out_is_refused() -> None:
+    program = conditional(GCM(3, 2).model)
+    with pytest.raises(RuntimeError, match="site 'c' is conditioned on and integrated out, too"):
+        poutine.condition(program, {"c": torch.zeros(60, 2)})(X, R)
+
+
+def test_a_parameter_that_a_story_does_not_use_is_named_once() -> None:
+    class Own(GCM):
+        def c_dist(self, z: Tensor, x: Tensor) -> Any:
+            return dist.Normal(z[..., :2], 1.0).to_event(1)
+
+    with pytest.warns(UserWarning, match=r"no gradient reached \['cost_net"):
+        result = fit(Own(3, 2, seed=0), X, R, Y, epochs=1, progress=False)
+    assert math.isfinite(result.rows[-1]["loss"])

@@ -33,7 +33,9 @@ from pyro_gcm.prediction.predicted import Predicted
 
 #: A name and a tensor of weights to their prior, of the shape of the tensor.
 Prior = Callable[[str, Tensor], Any]
-GUIDES = ("normal", "low_rank", "sgld")
+GUIDES = ("normal", "low_rank", "laplace", "sgld")
+#: Gradients of so many rows that are taken together.
+_AT_ONCE = 64
 
 
 def scaled_normal(name: str, weight: Tensor) -> Any:
@@ -53,7 +55,7 @@ def bayesian(
 
     The likelihood of a row is p(y | x, r) of the model with z averaged out, over the draws that its
     predictions use. `Bayesian.program` has no other sites than the weights, so that any autoguide,
-    NUTS or HMC runs on it; `Bayesian.fit` has three ways to posterior draws.
+    NUTS or HMC runs on it; `Bayesian.fit` has four ways to posterior draws.
 
     :param model: a `GCM`, `IGCM` or `MemberGCM`, best after `fit`: its weights are where training
         begins. It has to know its units (`fit`, or `learn_units`), and is not changed.
@@ -160,6 +162,11 @@ class Bayesian(nn.Module):
         """Draws of the weights given the rows.
 
         - "normal", "low_rank": variational, by `AutoNormal` and `AutoLowRankMultivariateNormal`.
+        - "laplace": a normal around the mode, whose precision is that of the prior and the sum of
+          the squared gradients of the rows (the empirical Fisher information). For the weights of
+          last layers, by `parts`: along directions of all weights of which the data say nothing,
+          draws lie so far away that the networks are no longer linear in them. Its intervals held
+          a few weights as often as they say; those of the variational guides did not.
         - "sgld": Langevin dynamics with gradients of batches (Welling & Teh 2011), whose steps are
           scaled by running means of the squared gradients (Li et al. 2016); the second half of the
           steps gives the draws.
@@ -186,8 +193,9 @@ class Bayesian(nn.Module):
                 yield data.take(chosen.to(data.x.device))
 
         with Randomness(seed, self.model.device).in_use():
-            if guide == "sgld":
-                draws = self._langevin(batches(), len(data.x), steps, rate, count)
+            if guide in ("sgld", "laplace"):
+                draw = self._langevin if guide == "sgld" else self._laplace
+                draws = draw(batches(), data, steps, rate, count)
                 return WeightPosterior([self.with_weights(values) for values in draws])
             if isinstance(guide, str):
                 made: Any = AutoNormal if guide == "normal" else AutoLowRankMultivariateNormal
@@ -206,17 +214,21 @@ class Bayesian(nn.Module):
             [self.with_weights({n: sites[n] for n in self.weights}) for sites in drawn]
         )
 
+    def _log_density(self, weights: Mapping[str, Tensor], batch: Rows, rows: int) -> Tensor:
+        """The mean over rows of the log-posterior of the weights, estimated from a batch."""
+        log_prior = sum(self.prior(n, w).log_prob(w).sum() for n, w in weights.items())
+        assert batch.y is not None
+        return log_prior / rows + self.log_likelihood(weights, batch.x, batch.r, batch.y).mean()
+
     def _langevin(
-        self, batches: Iterator[Rows], rows: int, steps: int, rate: float, count: int
+        self, batches: Iterator[Rows], data: Rows, steps: int, rate: float, count: int
     ) -> list[dict[str, Tensor]]:
         weights = {n: w.clone().requires_grad_() for n, w in self.weights.items()}
         squares = {n: torch.zeros_like(w) for n, w in weights.items()}
         wanted = torch.linspace(steps // 2, steps - 1, count).long().tolist()
-        draws = []
+        draws, rows = [], len(data.x)
         for step, batch in enumerate(batches):
-            log_prior = sum(self.prior(n, w).log_prob(w).sum() for n, w in weights.items())
-            log_p = self.log_likelihood(weights, batch.x, batch.r, batch.y)
-            total = log_prior / rows + log_p.mean()
+            total = self._log_density(weights, batch, rows)
             gradients = torch.autograd.grad(total, list(weights.values()))
             size = rate * (1.0 + 10.0 * step / steps) ** -0.55
             with torch.no_grad():
@@ -228,6 +240,42 @@ class Bayesian(nn.Module):
                     weight.add_(scale * g).add_(noise)
             draws += [{n: w.detach().clone() for n, w in weights.items()}] * wanted.count(step)
         return draws
+
+    def _laplace(
+        self, batches: Iterator[Rows], data: Rows, steps: int, rate: float, count: int
+    ) -> list[dict[str, Tensor]]:
+        weights = {n: w.clone().requires_grad_() for n, w in self.weights.items()}
+        adam = torch.optim.Adam(weights.values(), lr=rate)
+        for batch in batches:
+            adam.zero_grad()
+            (-self._log_density(weights, batch, len(data.x))).backward()
+            adam.step()
+        mode = {n: w.detach() for n, w in weights.items()}
+        curvature = []
+        for name, weight in mode.items():
+            w = weight.double().requires_grad_()
+            log_p = self.prior(name, w).log_prob(w).sum()
+            (slope,) = torch.autograd.grad(log_p, w, create_graph=True)
+            curvature += [torch.autograd.grad(slope.sum(), w)[0].flatten()]  # priors: independent
+        precision = torch.diag(-torch.cat(curvature))
+        for _, part in data.split(_AT_ONCE):
+            assert part.y is not None
+            log_p = self.log_likelihood(weights, part.x, part.r, part.y)
+            eye = torch.eye(len(log_p)).to(log_p)
+            each = torch.autograd.grad(log_p, list(weights.values()), eye, is_grads_batched=True)
+            g = torch.cat([row.flatten(1) for row in each], 1).double()
+            precision += g.T @ g
+        factor = torch.linalg.cholesky(precision)
+        noise = torch.randn(len(factor), count, dtype=torch.float64, device=factor.device)
+        moved = torch.linalg.solve_triangular(factor.T, noise, upper=True).T
+        sizes = [weight.numel() for weight in mode.values()]
+        return [
+            {
+                name: weight + part.reshape(weight.shape).to(weight)
+                for (name, weight), part in zip(mode.items(), step.split(sizes), strict=True)
+            }
+            for step in moved
+        ]
 
 
 class WeightPosterior(NamedTuple):

@@ -1,4 +1,4 @@
-"""Weights with priors: the likelihood, three posteriors beside NUTS, and their predictions."""
+"""Weights with priors: the likelihood, four posteriors beside NUTS, and their predictions."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_likelihood_is_that_of_predictions(kind: str) -> None:
 @pytest.mark.long(keep=())
 @pytest.mark.parametrize(
     ("guide", "off", "narrower"),
-    [("normal", 0.4, 3.5), ("low_rank", 0.4, 1.5), ("sgld", 0.9, 1.5)],
+    [("normal", 0.4, 3.5), ("low_rank", 0.4, 1.5), ("laplace", 0.4, 1.2), ("sgld", 0.9, 1.5)],
 )
 def test_posteriors_of_a_few_weights_are_near_that_of_nuts(
     guide: str, off: float, narrower: float
@@ -145,17 +145,17 @@ def test_a_guide_of_ones_own_and_wrong_options() -> None:
 def test_intervals_hold_weights_from_the_prior_as_often_as_they_say() -> None:
     weights, data = few_weights()
     inside = []
-    for seed in range(60):
+    for seed in range(80):
         pyro.set_rng_seed(seed)
         truth = normal(LAST, weights.weights[LAST]).sample()
         model = weights.with_weights({LAST: truth})
         y = model.predictive(data.x, data.r).sample(1, seed=seed)[0]
         found = weights.fit(
-            data.x, data.r, y, guide="low_rank", steps=500, batch_size=600, learning_rate=0.05,
+            data.x, data.r, y, guide="laplace", steps=150, batch_size=600, learning_rate=0.05,
             num_draws=200, seed=seed, progress=False,
         )  # fmt: skip
         draws = torch.stack([one.get_parameter(LAST).detach() for one in found.models])
         low, high = (draws.quantile(p, 0) for p in (0.1, 0.9))
         inside.append(((low < truth) & (truth < high)).double())
-    share = torch.stack(inside).mean(0)  # whose standard error is 0.05
-    assert ((share - 0.8).abs() < 0.2).all()
+    share = torch.stack(inside).mean(0)
+    assert ((share - 0.8).abs() < 0.13).all()

@@ -90,7 +90,8 @@ def save(
         and no model.
     :raises OSError: if it cannot be written; what was there is unchanged.
 
-    >>>     >>> import torch
+    >>> import tempfile
+    >>> import torch
     >>> from pyro_gcm import GCM, load, save
     >>> model, x, r = GCM(2, 1), torch.zeros(3, 2), torch.zeros(3, 1)
     >>> with tempfile.TemporaryDirectory() as path:

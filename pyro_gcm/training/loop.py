@@ -254,11 +254,10 @@ class Training:
                 mean.copy_(value)  # of another device
         if self.rows.order is not None:
             self.rows.order.set_state(state["order"])
+        self.randomness.cpu, self.randomness.cuda = state["rng"]
         if self.workers.rank:
             seed = self.workers.seed(self.options.seed, self.epoch)
             self.randomness = Randomness(seed, self.options.target)
-        else:
-            self.randomness.cpu, self.randomness.cuda = state["rng"]
 
 
 def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None) -> Tensor:

@@ -16,8 +16,8 @@ from pyro_gcm.distributions.base import Expandable
 from pyro_gcm.distributions.families import (
     base_distribution,
     of_same_family,
+    operand,
     parameters_of,
-    univariate,
 )
 
 
@@ -52,7 +52,7 @@ class InfiniteCost(Expandable):
     def __init__(
         self, cost: TorchDistribution, logits: Tensor, *, validate_args: bool | None = None
     ) -> None:
-        univariate("cost", cost)
+        operand("cost", cost)
         alternatives = cost.event_shape[:-1]  # (G,), or nothing
         rows = broadcast_shapes(cost.batch_shape + alternatives, logits.shape)
         batch_shape = rows[: len(rows) - len(alternatives)]

@@ -129,22 +129,29 @@ def base_distribution(value: Any) -> Any:
     return value
 
 
-def univariate(name: str, value: Any) -> tuple[Any, CostFamily]:
-    """The univariate distribution of a cost or a revenue [K] or [G, K], and its family.
+def operand(name: str, value: Any) -> tuple[Any, Tensor, torch.Size, int]:
+    """A cost or a revenue as an order event uses it.
 
     :param name: of the argument, for an error.
-    :raises TypeError: unless it is a distribution of a registered family.
-    :raises ValueError: for another event shape, and for dependent coordinates.
+    :returns: the univariate distribution of its coordinates, None for a tensor; the tensor or a
+        parameter, for dtype and device; its shape; its event dimensions, 0 for a tensor.
+    :raises TypeError: unless it is a tensor or a distribution of a registered family.
+    :raises ValueError: for another event shape than [K] or [G, K], and for dependent coordinates.
     """
+    if isinstance(value, Tensor):
+        return None, value, value.shape, 0
     if not isinstance(value, torch.distributions.Distribution):
         raise TypeError(f"{name} must be a tensor or a distribution, got {type(value).__name__}")
-    if len(value.event_shape) not in (1, 2):
+    event_dim = len(value.event_shape)
+    if event_dim not in (1, 2):
         raise ValueError(
-            f"{name} has event_dim {len(value.event_shape)}, expected 1 for [K] or 2 for [G, K]; "
-            "use .to_event(1) or .to_event(2)"
+            f"{name} has event_dim {event_dim}, expected 1 for [K] or 2 for [G, K]; use "
+            ".to_event(1) or .to_event(2)"
         )
     base = base_distribution(value)
-    return base, cost_family(type(base))
+    cost_family(type(base))  # registered
+    like = getattr(base, next(iter(base.arg_constraints)))
+    return base, like, value.batch_shape + value.event_shape, event_dim
 
 
 def tail_log_probs(distribution: Any, value: Tensor) -> tuple[Tensor, Tensor]:

@@ -16,7 +16,7 @@ from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions.base import Enumerable, EventOutcome, Left
 from pyro_gcm.distributions.costs import InfiniteCost
 from pyro_gcm.distributions.event_forms import EventForms
-from pyro_gcm.distributions.families import univariate
+from pyro_gcm.distributions.families import cost_family, operand
 from pyro_gcm.distributions.posteriors import CostPosterior, RevenuePosterior
 
 
@@ -97,61 +97,45 @@ class OrderEvent(EventForms, BinaryOutcome):
         if isinstance(cost, Left):
             cost_event_dim, cost = cost_event_dim or len(cost.fn.event_shape), cost.side
         revenue = revenue.side if isinstance(revenue, Left) else revenue
-        finite, self.logits, self.standard = cost, None, None
+        finite, self.logits = cost, None
         if isinstance(cost, InfiniteCost):
             finite, self.logits = cost.cost, cost.logits
-        bases: list[Any] = []
-        likes: list[Tensor] = []
-        shapes: list[torch.Size] = []
-        dims: list[int] = []
-        value: Any
-        for name, value in (("cost", finite), ("revenue", revenue)):
-            if isinstance(value, Tensor):
-                base, like, shape, event_shape = None, value, value.shape, torch.Size()
-            else:
-                base, family = univariate(name, value)
-                self.standard = family.standard
-                like, event_shape = (
-                    getattr(base, next(iter(base.arg_constraints))),
-                    value.event_shape,
-                )
-                shape = value.batch_shape + event_shape
-            bases.append(base)
-            likes.append(like)
-            shapes.append(shape)
-            dims.append(len(event_shape))
-        event_dim = cost_event_dim or max(dims) or 1
-        for name, found in zip(("cost", "revenue"), dims, strict=True):
+        of_cost, like, cost_shape, cost_dim = operand("cost", finite)
+        of_revenue, other, revenue_shape, revenue_dim = operand("revenue", revenue)
+        event_dim = cost_event_dim or max(cost_dim, revenue_dim) or 1
+        for name, found in (("cost", cost_dim), ("revenue", revenue_dim)):
             if found not in (0, event_dim) or event_dim > 2:
                 raise ValueError(
                     f"{name} has event_dim {found or event_dim}, expected {min(event_dim, 2)}"
                 )
-        shape = torch.Size(broadcast_shape(*shapes))
-        split = len(shape) - event_dim
-        if split < 0:
-            raise ValueError(
-                f"cost must have at least {event_dim} dimensions with revenue, got shapes "
-                f"{tuple(shapes[0])} and {tuple(shapes[1])}"
-            )
-        if event_dim == 2 and bases[1] is not None:
+        if event_dim == 2 and of_revenue is not None:
             raise ValueError(
                 "revenue is a distribution, but alternatives share their revenue, so that the "
                 "events are not independent: sample the revenue and pass the draws"
             )
-        # A coordinate is random through `base_dist`, and the event asks on which side of `point`
-        # it lies: c against r, r against c, or c - r against 0.
+        shape = torch.Size(broadcast_shape(cost_shape, revenue_shape))
+        split = len(shape) - event_dim
+        if split < 0:
+            raise ValueError(
+                f"cost must have at least {event_dim} dimensions with revenue, got shapes "
+                f"{tuple(cost_shape)} and {tuple(revenue_shape)}"
+            )
         self.cost, self.revenue, self.cost_event_dim = cost, revenue, event_dim
         self.cost_shape = shape[split:]
-        of_cost, of_revenue = bases
-        if of_cost is None or of_revenue is None:
-            self.base_dist = of_revenue if of_cost is None else of_cost
-            self.point = cost if of_cost is None else likes[1]
+        # A coordinate is random through `base_dist`, and the event asks on which side of `point`
+        # it lies: c against r, r against c, or c - r against 0.
+        if of_cost is None:
+            self.base_dist, self.point = of_revenue, like
+        elif of_revenue is None:
+            self.base_dist, self.point = of_cost, other
         else:
             self.base_dist = _gaussian_difference(of_cost, of_revenue)
             self.point = torch.zeros_like(self.base_dist.loc)
-        dtype = torch.promote_types(likes[0].dtype, likes[1].dtype)
+        base = self.base_dist
+        self.standard = None if base is None else cost_family(type(base)).standard
+        dtype = torch.promote_types(like.dtype, other.dtype)
         self.dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
-        self.device = likes[0].device
+        self.device = like.device
         super().__init__(shape[:split], torch.Size(), validate_args=validate_args)
         if self._validate_args and isinstance(revenue, Tensor) and revenue.isnan().any():
             raise ValueError("revenue contains NaN")

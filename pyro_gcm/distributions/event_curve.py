@@ -267,7 +267,6 @@ class CurvePosterior(Expandable):
         return torch.where(observed.kind == Censoring.EXACT, at, log_p)
 
     def _draw(self, sample_shape: torch.Size) -> Tensor:
-        """Independent draws of shape `sample_shape + batch_shape + event_shape`."""
         observed, shape = self.observation, sample_shape + self.batch_shape
         draw = None
         if observed.has(Censoring.RIGHT) or observed.has(Censoring.LEFT):

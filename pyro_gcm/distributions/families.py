@@ -130,9 +130,8 @@ def base_distribution(value: Any) -> Any:
 
 
 def operand(name: str, value: Any) -> tuple[Any, Tensor, torch.Size, int]:
-    """A cost or a revenue as an order event uses it.
+    """A cost or a revenue, the argument `name`, as an order event uses it.
 
-    :param name: of the argument, for an error.
     :returns: the univariate distribution of its coordinates, None for a tensor; the tensor or a
         parameter, for dtype and device; its shape; its event dimensions, 0 for a tensor.
     :raises TypeError: unless it is a tensor or a distribution of a registered family.

@@ -21,7 +21,7 @@ from torch.distributions import constraints, transform_to
 from torch.nn.functional import pad
 
 from pyro_gcm._utils.recipe import recorded
-from pyro_gcm._utils.validation import broadcast_shapes, kind, positive_int
+from pyro_gcm._utils.validation import broadcast_shapes, positive_int
 
 Made = TypeVar("Made")
 _STEP = 64
@@ -186,8 +186,6 @@ class Conditional(nn.Module):
         hidden: Hidden = 16,
     ) -> None:
         super().__init__()
-        if not hasattr(family, "arg_constraints"):
-            raise TypeError(f"family must be a distribution class, got {kind(family)}")
         self.family: Any = family
         self.event_shape = tuple(event_shape)
         parameters = len(self.family.arg_constraints)

@@ -213,9 +213,7 @@ class HideInputsMessenger(Messenger):
     def _pyro_sample(self, msg: Any) -> None:
         name = msg["name"]
         if name in ("x", "r") and name in self.names and not msg["is_observed"]:
-            raise RuntimeError(
-                f"conditional: '{name}' is an input of p(y | x, r) and must be given"
-            )
+            raise RuntimeError(f"conditional: '{name}', an input of p(y | x, r), must be given")
         if name in self.names:
             msg["stop"] = True
         elif "r" in self.names and "given_inputs" in msg["infer"]:

@@ -158,7 +158,7 @@ def test_conditional_names_the_input_that_is_missing(missing: str, kind: type) -
     model = kind(3, 2, prior="standard")
     inputs = {"x": torch.randn(4, 3), "r": torch.randn(4, 2)}
     del inputs[missing]
-    with pytest.raises(RuntimeError, match=f"conditional: '{missing}' is an input of p"):
+    with pytest.raises(RuntimeError, match=f"conditional: '{missing}', an input of p"):
         conditional(model)(**inputs)
 
 

@@ -10,13 +10,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyro
 import torch
+from pyro import poutine
 from scipy.stats import chi2
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from pyro_gcm._utils.torch_state import evaluating, one_thread
+from pyro_gcm._utils.torch_state import Randomness, evaluating, one_thread
 from pyro_gcm._utils.validation import ArrayLike, matrix, one_of, positive_int, seed_of
+from pyro_gcm.inference import unannounced
+from pyro_gcm.inference.reading import of
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.prediction.predicted import Predicted
@@ -143,6 +147,8 @@ def simulation_based_calibration(
         raise ValueError("r must be left out: in IGCM it depends on k, and is drawn with it")
     num_draws = positive_int("num_draws", num_draws)
     batch_size = positive_int("batch_size", batch_size)
+    if model.shared_sites():  # of which the rows of a call have the same draws
+        batch_size = 1
     seeds = torch.Generator().manual_seed(seed_of(seed))
     if x is not None:
         x = matrix("x", x, model.x_dim, "x_dim")
@@ -151,8 +157,7 @@ def simulation_based_calibration(
     draw: Any = sampler or partial(model.cost_posterior, units="standard", progress=False)
     with torch.no_grad(), evaluating(model):
         # Not `seed` itself, because a sampler with the same generator could repeat the true draws.
-        drawn = model.simulate(size, x=x, r=r, seed=_next_seed(seeds))
-        truth = {site: value.to(model.device) for site, value in drawn.items()}
+        truth = _simulated(model, size, x, r, _next_seed(seeds))
         ranks: list[dict[str, Tensor]] = []
         vary: set[str] = set()
         count = len(truth["y"])
@@ -172,6 +177,61 @@ def simulation_based_calibration(
                 bar.update(len(index))
     columns = {name: torch.cat([part[name] for part in ranks]).numpy() for name in ranks[0]}
     return SBCResult(pd.DataFrame(columns), num_draws, frozenset(columns) - vary)
+
+
+#: Draws of a row's sites, of which one is chosen that agrees with the observed sites.
+_POOL = 1024
+
+
+def _simulated(
+    model: Any, size: int | None, x: Tensor | None, r: Any, seed: int
+) -> dict[str, Tensor]:
+    """Draws of all sites of rows, on the device of the model, given observed sites beside y.
+
+    Each row has a draw of its own of the sites that all rows share, from the guide, as in a
+    posterior.
+    """
+    drawn = model.simulate(size, x=x, r=r, seed=seed)
+    given = {"x": drawn.get("x", x), "r": drawn.get("r", r)}
+    columns: Any = {n: torch.as_tensor(v).to(model.base_samples.samples) for n, v in given.items()}
+    observed = [n for n in model.observed(model.prediction_plan) if n not in ("x", "r")]
+    if not observed and not model.shared_sites():
+        return {name: value.to(model.device) for name, value in (drawn | columns).items()}
+    shared: dict[str, Tensor] = {}
+
+    def draw(name: str, q: Any) -> Tensor:
+        shared[name] = of(q).sample((len(columns["x"]),))
+        return shared[name]
+
+    with Randomness(seed, model.device).in_use(), unannounced():
+        model.guide_shared(draw)
+        rows = [
+            _chosen(
+                model,
+                {name: column[i : i + 1] for name, column in columns.items()},
+                {name: value[i] for name, value in shared.items()},
+                observed,
+            )
+            for i in range(len(columns["x"]))
+        ]
+    return {name: torch.cat([row[name] for row in rows]) for name in rows[0]} | columns | shared
+
+
+def _chosen(
+    model: Any, row: Any, known: Mapping[str, Tensor], observed: Sequence[str]
+) -> dict[str, Tensor]:
+    """One of many draws of a row, in proportion to the densities of its observed sites."""
+    program = poutine.condition(model.model, data=known)
+    with pyro.plate("draws", _POOL, dim=-2):
+        trace = poutine.trace(program).get_trace(**row)
+    trace.compute_log_prob(lambda name, _: name in observed)
+    log_w = torch.zeros(_POOL, 1, device=model.device)
+    for name in observed:
+        log_w = log_w + trace.nodes[name]["log_prob"]
+    which = int(torch.multinomial(log_w[:, 0].softmax(0), 1))
+    latent = set(trace.stochastic_nodes) - {"draws", "data", *known}
+    values = {name: trace.nodes[name]["value"] for name in latent}
+    return {n: v.expand(_POOL, 1, *v.shape[2:])[which] for n, v in values.items()}
 
 
 def _symmetry(ranks: Any, num_draws: int) -> float:
@@ -247,7 +307,7 @@ def _ranks(values: Tensor, generator: torch.Generator) -> Tensor:
     Values that rounding alone can tell apart are equal: a cost that is met exactly at an observed
     time is the same in every draw.
     """
-    values = values.cpu()
+    values = values.cpu() if values.is_floating_point() else values.cpu().double()
     true, draws = values[0], values[1:]
     close = _ROUNDING[values.dtype] * (1.0 + true.abs())
     tied = (draws == true) | (true.isfinite() & ((draws - true).abs() <= close))

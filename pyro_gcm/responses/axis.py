@@ -54,7 +54,6 @@ class AxisResponse(Response):
         super().__init__()
         self.knots = positive_int("knots", knots, minimum=0)
         self.members = 0
-        self._is_own = axis is not None
         self.axis: Any = axis
         self.standardizer = Standardizer(1)
 
@@ -77,10 +76,10 @@ class AxisResponse(Response):
         self.attach()
         shape, self.members = model.map_shape(cost_shape), model.members
         self.event_dim = len(cost_shape)
-        if self._is_own:
-            _check_axis(self.axis, shape)
-        else:
+        if self.axis is None:
             self.axis = AxisMap(shape, self.knots)
+        else:
+            _check_axis(self.axis, shape)
 
     def _learn_axis(self, positions: Tensor) -> None:
         """Show positions [n] of the training rows to a map that learns from them."""

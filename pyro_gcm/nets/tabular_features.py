@@ -161,7 +161,8 @@ class TabularFeatures(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Features [..., A] of standardised columns [..., d]."""
-        return self.chosen(x, *kept(self, lambda *_: self.choice(), *self.buffers(recurse=False)))
+        read = self.kept, self.numeric, self.knots, self.slopes, self.ramp_loc, self.ramp_scale
+        return self.chosen(x, *kept(self, lambda *_: self.choice(), *read))
 
     def choice(self) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Indices of the numeric columns, and of the features among all that `chosen` computes.
@@ -186,14 +187,14 @@ class TabularFeatures(nn.Module):
         if self.sums.shape[1]:
             x = torch.cat([x, linear(x, self.sums.T)], -1)
         z = (x - self.loc) / self.scale
-        features = [z]
+        features, all_numeric = [z], len(numeric) == z.shape[-1]
         if len(numeric):
-            clipped = z[..., numeric].clamp(-_FAR, _FAR)
+            clipped = (z if all_numeric else z[..., numeric]).clamp(-_FAR, _FAR)
             clipped = clipped / (1.0 + (clipped / _CLIP).square()).sqrt()
-            features = [z.index_copy(-1, numeric, clipped)]
+            features = [clipped if all_numeric else z.index_copy(-1, numeric, clipped)]
         if parts:
             knots, slopes, *units = parts
-            ramp = ramps(x[..., numeric], knots, slopes)
+            ramp = ramps(x if all_numeric else x[..., numeric], knots, slopes)
             for values, loc, factor in zip(
                 self._with_steps(ramp), units[::2], units[1::2], strict=True
             ):

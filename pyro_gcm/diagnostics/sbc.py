@@ -218,7 +218,7 @@ def _simulated(
 
 
 def _chosen(
-    model: Any, row: Any, known: Mapping[str, Tensor], observed: Sequence[str]
+    model: Any, row: Any, known: dict[str, Tensor], observed: Sequence[str]
 ) -> dict[str, Tensor]:
     """One of many draws of a row, in proportion to the densities of its observed sites."""
     program = poutine.condition(model.model, data=known)
@@ -230,7 +230,7 @@ def _chosen(
         log_w = log_w + trace.nodes[name]["log_prob"]
     which = int(torch.multinomial(log_w[:, 0].softmax(0), 1))
     latent = set(trace.stochastic_nodes) - {"draws", "data", *known}
-    values = {name: trace.nodes[name]["value"] for name in latent}
+    values: dict[str, Any] = {name: trace.nodes[name]["value"] for name in latent}
     return {n: v.expand(_POOL, 1, *v.shape[2:])[which] for n, v in values.items()}
 
 

@@ -22,14 +22,12 @@ from typing import Any
 
 import pyro.distributions as dist
 import torch
-from pyro.poutine import runtime
 from pyro.poutine.mask_messenger import MaskMessenger
-from pyro.poutine.messenger import Messenger
-from pyro.poutine.scale_messenger import ScaleMessenger
 from torch import Tensor
 
 from pyro_gcm.distributions import LazyDistribution
 from pyro_gcm.distributions.base import Left
+from pyro_gcm.inference.story_lines import OUTCOME, Listener
 from pyro_gcm.nets import Standardizer
 
 #: A program of Pyro's.
@@ -38,8 +36,6 @@ Program = Callable[..., Any]
 OfReader = Callable[["Reader"], Any]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _Distribution = torch.distributions.Distribution
-#: Name of the outcome's site.
-OUTCOME = "y"
 #: Who reads a story at the moment, for the factors of the model that its lines call.
 READER: ContextVar[Reader | None] = ContextVar("reader", default=None)
 
@@ -94,7 +90,7 @@ class Reader:
         self.known_shared: dict[str, Tensor] = {}
         self._covariates: tuple[Tensor, Tensor] | None = None
         #: Hears what a story of the user's says to Pyro beside its lines.
-        self._listener: _Listener | None = None
+        self._listener: Listener | None = None
 
     def tell(self, x: Any, r: Any, y: Any = None) -> Any:
         """Have the model tell its story to this reader."""
@@ -102,7 +98,7 @@ class Reader:
         try:
             if not self.model.tells_own_story:
                 return self.model.story(self, x, r, y)
-            with _Listener(self, y) as self._listener:
+            with Listener(self, y) as self._listener:
                 told = self.model.story(self, x, r, y)
             self._listener.check_whole()
             return told
@@ -242,69 +238,6 @@ def of_rows(values: Tensor, group: Tensor) -> Tensor:
     return values.gather(-1, index[:, None].expand(shape)).squeeze(-1)
 
 
-class _Listener(Messenger):
-    """Hears all of a story of the user's, and refuses what not every reader would follow.
-
-    It is the innermost handler around a story, so that those above it are the story's own.
-
-    :param y: the outcome that the story was given.
-    """
-
-    def __init__(self, caller: Reader, y: Any) -> None:
-        super().__init__()
-        self.caller, self.y = caller, y
-        self.lines: list[str] = []
-
-    def around(self) -> list[Any]:
-        """The handlers that the line is inside of."""
-        stack: Any = runtime._PYRO_STACK
-        return list(stack[stack.index(self) + 1 :])
-
-    def line(self, name: str, p: Any, obs: Any) -> Callable[[], Any]:
-        """What gives the distribution of a line, which is refused where it cannot be one."""
-        weighs = obs is not None and name != OUTCOME
-        for handler in self.around():
-            if not (weighs and isinstance(handler, ScaleMessenger | MaskMessenger)):
-                raise ValueError(
-                    f"line '{name}' of the story is inside {type(handler).__name__} of Pyro, which "
-                    "only a program would follow: write its effect into the distribution, or, for "
-                    "poutine.scale and mask, put it around observed sites alone"
-                )
-        if name in self.lines or OUTCOME in self.lines:
-            where = "twice" if name in self.lines else f"after '{OUTCOME}', the last one"
-            raise ValueError(f"site '{name}' of the story is there {where}")
-        given = {"x": self.caller.x, "r": self.caller.r, OUTCOME: self.y}.get(name)
-        if given is not None and obs is None:
-            raise ValueError(f"line '{name}' of the story needs obs={name}")
-        own_w = name == "w" and p != getattr(self.caller.model, "w_dist", None)
-        if own_w or name in ("e", "data"):
-            raise ValueError(f"'{name}' is a name of the library's: give the site another one")
-        self.lines.append(name)
-
-        def distribution() -> Any:
-            found = p() if callable(p) and not isinstance(p, _Distribution) else p
-            if not isinstance(found, _Distribution):
-                raise TypeError(f"line '{name}' needs a distribution, got {type(found).__name__}")
-            return found
-
-        return distribution
-
-    def check_whole(self) -> None:
-        """Refuse a story without a site that its readers need."""
-        for name in ("z", "c", OUTCOME):
-            if name not in self.lines:
-                raise ValueError(f"the story has no line '{name}', got {', '.join(self.lines)}")
-
-    def _process_message(self, msg: Any) -> None:
-        if msg["type"] == "sample" and not self.caller.speaks_to_pyro:
-            name = msg["name"]
-            raise ValueError(
-                f"pyro.sample('{name}') (or plate, factor, deterministic) in a story is for Pyro "
-                f"alone: use the story's own argument, sample('{name}', ...), which every reader "
-                "follows; rows are in a plate already"
-            )
-
-
 class Reached(Exception):
     """Ends a reading at a site beyond which nothing is wanted."""
 
@@ -312,24 +245,6 @@ class Reached(Exception):
 def of(p: Any) -> Any:
     """A distribution, or what a function returns."""
     return p if isinstance(p, _Distribution) else p()
-
-
-#: What is wrong with most stories.
-FROM_THE_END = "index from the end, as u[..., 0], u.unsqueeze(-1) or softmax(u, -1)"
-
-
-def check_batch(name: str, p: Any, rows: int, dims: int) -> None:
-    """Refuse the distribution of a site whose batch is no batch of rows, and of draws of them.
-
-    :param dims: dimensions of a batch: 1 for one draw, 2 for several.
-    """
-    batch = p.batch_shape
-    if batch and (batch[-1] not in (1, rows) or len(batch) > dims):
-        raise ValueError(
-            f"site '{name}' has batch shape {list(batch)} for {rows} rows"
-            f"{' and one draw' if dims == 1 else ''}: add .to_event(1) to its distribution, or "
-            f"{FROM_THE_END}"
-        )
 
 
 #: Values of a finite site of several coordinates, at most.

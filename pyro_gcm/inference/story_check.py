@@ -12,7 +12,8 @@ from torch import Tensor
 
 from pyro_gcm._utils.torch_state import Randomness, evaluating
 from pyro_gcm.inference.programs import unannounced
-from pyro_gcm.inference.reading import FROM_THE_END, OUTCOME, Plan, Reader, check_batch, of
+from pyro_gcm.inference.reading import Plan, Reader, of
+from pyro_gcm.inference.story_lines import FROM_THE_END, OUTCOME, check_batch
 
 #: Rows and draws that a story is read for: numbers that no event should have.
 ROWS, DRAWS = 5, 3

@@ -140,13 +140,9 @@ class CollapseMessenger(Messenger):
     def _pyro_sample(self, msg: Any) -> None:
         name = msg["name"]
         if name in self.names:
-            for handler in runtime._PYRO_STACK if type(self) is CollapseMessenger else ():
-                if isinstance(handler, ConditionMessenger) and name in handler.data:
-                    raise RuntimeError(
-                        f"site '{name}' is conditioned on and integrated out, too: condition the "
-                        f"explicit program, given_inputs(model), which keeps site '{name}'"
-                    )
-            if msg["is_observed"]:
+            around = runtime._PYRO_STACK if type(self) is CollapseMessenger else ()
+            known = any(isinstance(h, ConditionMessenger) and name in h.data for h in around)
+            if msg["is_observed"] or known:
                 raise RuntimeError(
                     f"site '{name}' is observed and cannot be integrated out: run the "
                     "explicit program, without collapse"
@@ -273,13 +269,12 @@ class SiteGuard(Messenger):
 
 def _check_summed_out(msg: Any) -> None:
     """Refuse a finite site that a bound draws from its prior, since its guide has no such site."""
-    stack: Any = runtime._PYRO_STACK
-    guess = "_guess_max_plate_nesting"  # a run of Pyro's that scores nothing
-    looks = any(frame.f_code.co_name == guess for frame, _ in walk_stack(None))
-    if looks or msg["infer"].get("_enumerate_dim") is not None:
+    # A run of Pyro's that scores nothing.
+    guess = any(f.f_code.co_name == "_guess_max_plate_nesting" for f, _ in walk_stack(None))
+    if guess or msg["infer"].get("_enumerate_dim") is not None:
         return
-    replays = [handler for handler in stack if isinstance(handler, ReplayMessenger)]
-    if any(handler.trace is not None and msg["name"] not in handler.trace for handler in replays):
+    replays: Any = [h for h in runtime._PYRO_STACK if isinstance(h, ReplayMessenger)]
+    if any(h.trace is not None and msg["name"] not in h.trace for h in replays):
         raise RuntimeError(
             f"site '{msg['name']}' has finitely many values, which this bound does not sum out: it "
             "would draw one from its prior, and be no bound on log p(y | x, r). Use "

@@ -24,8 +24,9 @@ from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.models.predictions import Count, Predictions, prediction
 from pyro_gcm.nets.networks import block_rows
 from pyro_gcm.prediction.draws import PosteriorDraws, Rows
-from pyro_gcm.prediction.posterior import Target, log_joint, posterior_draws, with_shared
+from pyro_gcm.prediction.posterior import Target, log_joint, posterior_draws
 from pyro_gcm.prediction.predicted import Predicted
+from pyro_gcm.prediction.shared_draws import with_shared
 
 #: Draws of all rows together whose likelihood is computed at once.
 _DRAWS_AT_ONCE = 1 << 16

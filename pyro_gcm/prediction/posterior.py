@@ -15,7 +15,6 @@ from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import one_of, positive_int, seed_of
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.inference.reading import of
 from pyro_gcm.prediction.base_samples import FixedNoise, Noise
 from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows
 from pyro_gcm.prediction.predicted import HalfGuided, Predicted
@@ -29,9 +28,7 @@ from pyro_gcm.prediction.proposals import (
 
 METHODS = ("auto", "enumeration", "rejection", "importance")
 #: Draws, or proposals that draws are chosen from, of all rows together, that are completed at once.
-_DRAWS_AT_ONCE = 1 << 17
-#: Share of the proposals that every draw of the sites that all rows share has.
-_OF_EACH = 50
+DRAWS_AT_ONCE = 1 << 17
 #: Proposals, at least, of which those are chosen that agree with observed sites.
 _POOL = 512
 #: Errors of a log-evidence up to which the delta method is believed: 11 proposals that count.
@@ -186,7 +183,7 @@ def posterior_draws(
     enumerated = method in ("auto", "enumeration") and target.is_finite
     exact = enumerated or target.rejects(method)
     at_once = max(num_samples, 64) if exact else max(num_samples, num_proposals)
-    size = max(1, _DRAWS_AT_ONCE // at_once)
+    size = max(1, DRAWS_AT_ONCE // at_once)
     parts = []
     randomness = Randomness(seed, rows.x.device)
     with tqdm(total=len(rows.x), disable=not progress, delay=2, desc="draws", unit="row") as bar:
@@ -196,57 +193,12 @@ def posterior_draws(
             bar.update(len(index))
     draws = parts[0] if len(parts) == 1 else PosteriorDraws.of_rows(parts)
     if warns:
-        _warn_of_few_draws(draws, num_samples, num_proposals)
+        warn_of_few_draws(draws, num_samples, num_proposals)
     return draws
 
 
-def with_shared(model: Any, units: str, rows: Rows, **options: Any) -> PosteriorDraws:
-    """Posterior draws of rows, each given a draw of its own of the sites that all rows share.
-
-    Those come from their fitted guide, which has seen all rows: a row's outcome does not weigh them
-    once more. Every draw of every row is a row here, with one draw.
-
-    :param units: of the costs; `options`: of `posterior_draws`.
-    """
-    num_samples, count = positive_int("num_samples", options["num_samples"]), len(rows.x)
-    proposals = positive_int("num_proposals", options["num_proposals"]) // _OF_EACH
-    options |= {"num_samples": 1, "num_proposals": max(MIN_PARTICLES, proposals)}
-    noise, shared = Noise(num_samples), {}
-
-    def line(name: str, q: Any) -> Tensor:
-        shared[name] = noise.proposed(name, of(q), 1)  # [S, 1, *event]
-        return shared[name]
-
-    with Randomness(seed_of(options["seed"]), rows.x.device).in_use():
-        model.guide_shared(line)
-    number = torch.arange(num_samples * count, device=rows.x.device)
-    pairs = rows.take(number % count)._replace(number=number)
-    each = {name: v.transpose(0, 1).repeat_interleave(count, 1) for name, v in shared.items()}
-    target = Target(model, units, each)
-    draws = posterior_draws(target, pairs, **options, warns=False)
-    sites = {name: v.reshape(num_samples, count, *v.shape[2:]) for name, v in draws.sites.items()}
-    quality = {n: v.reshape(num_samples, count) for n, v in draws.quality().items()}
-    # Evidence from proposals of their own: those above end where one is accepted.
-    with Randomness(seed_of(options["seed"]) + 1, rows.x.device).in_use():
-        some = MIN_PARTICLES if target.weighted else 1
-        parts = pairs.split(_DRAWS_AT_ONCE // some)
-        each_log_p = [log_joint(target.propose(part, some), part).logsumexp(0) for _, part in parts]
-    log_p = torch.cat(each_log_p).reshape(num_samples, count)
-    log_evidence = log_p.logsumexp(0) - math.log(num_samples)
-    error = (log_p - log_evidence).exp().std(0, correction=0) / num_samples**0.5
-    found = PosteriorDraws(
-        sites,
-        ess=quality["ess"].sum(0),
-        pareto_k=quality["pareto_k"].median(0).values,
-        log_evidence=log_evidence.to(target.dtype),
-        log_evidence_error=_if_small(error).to(target.dtype),
-        proposals=quality["proposals"].sum(0),
-    )
-    _warn_of_few_draws(found, num_samples, options["num_proposals"] * num_samples)
-    return found
-
-
-def _warn_of_few_draws(draws: PosteriorDraws, num_samples: int, num_proposals: int) -> None:
+def warn_of_few_draws(draws: PosteriorDraws, num_samples: int, num_proposals: int) -> None:
+    """Warn of rows whose draws are worth few independent ones."""
     # Where most proposals count, a large k is the noise of its own estimate.
     heavy = (draws.pareto_k > 0.7) & (draws.ess < _worth(num_samples, 0.5 * num_proposals))
     weak = (draws.ess < min(100, 0.5 * num_samples)) | heavy
@@ -285,12 +237,12 @@ def _draw(
             f"{len(rare)} rows, whose outcomes have too small a probability: use 'auto'"
         )
     # Where the rate is smaller, 1 - p of an outcome 0 has lost its digits.
-    error = torch.where(tally.rate > 1e-10, _if_small(tally.rate_error), torch.inf)
+    error = torch.where(tally.rate > 1e-10, if_small(tally.rate_error), torch.inf)
     log_evidence = tally.rate.log() + (target.log_bound or 0.0)
     quality = tally.accepted, log_evidence, error, tally.proposed
     exact = _unweighted(target, draws, rows, *quality)
     if len(rare):
-        for part in rare.split(max(1, _DRAWS_AT_ONCE // max(num_samples, num_proposals))):
+        for part in rare.split(max(1, DRAWS_AT_ONCE // max(num_samples, num_proposals))):
             _improve(exact, part, _importance(target, rows.take(part), num_samples, num_proposals))
     return exact
 
@@ -346,12 +298,12 @@ def _importance(target: Target, rows: Rows, num_samples: int, num_proposals: int
         sites |= apart.select(_resampled(own, num_samples)).values
     ess = effective_sample_size(log_w)
     count = torch.full_like(ess, float(num_proposals))
-    error = _if_small(((count / ess - 1.0).clamp(min=0.0) / count).sqrt())
+    error = if_small(((count / ess - 1.0).clamp(min=0.0) / count).sqrt())
     quality = _worth(num_samples, ess), pareto_k(log_w), log_evidence, error, count
     return PosteriorDraws(sites, *(value.to(target.dtype) for value in quality))
 
 
-def _if_small(error: Tensor) -> Tensor:
+def if_small(error: Tensor) -> Tensor:
     """The error of a logarithm by the delta method, inf where the method has no meaning.
 
     It is never above 1, also where no proposal comes near the posterior.

@@ -16,7 +16,8 @@ from pyro.distributions import MixtureOfDiagNormals
 from torch import Tensor
 
 from pyro_gcm._utils.torch_state import Randomness, evaluating
-from pyro_gcm.inference.reading import Plan, Reached, Reader, check_batch, every_value, of
+from pyro_gcm.inference.reading import Plan, Reached, Reader, every_value, of
+from pyro_gcm.inference.story_lines import check_batch
 from pyro_gcm.prediction.base_samples import Latent, Noise, noise_shape
 from pyro_gcm.prediction.draws import Draws, Rows
 

@@ -275,7 +275,7 @@ def test_stories_made_at_random_mean_what_pyros_program_says(seed: int) -> None:
 
 def test_conditioning_on_costs_that_are_integrated_out_is_refused() -> None:
     program = conditional(GCM(3, 2).model)
-    with pytest.raises(RuntimeError, match="site 'c' is conditioned on and integrated out, too"):
+    with pytest.raises(RuntimeError, match="site 'c' is observed and cannot be integrated out"):
         poutine.condition(program, {"c": torch.zeros(60, 2)})(X, R)
 
 

@@ -24,6 +24,7 @@ import pyro.distributions as dist
 import torch
 from pyro.poutine.mask_messenger import MaskMessenger
 from torch import Tensor
+from torch.distributions import Independent
 
 from pyro_gcm.distributions import LazyDistribution
 from pyro_gcm.distributions.base import Left
@@ -251,13 +252,19 @@ def of(p: Any) -> Any:
 _MOST_VALUES = 4096
 
 
+def is_finite(q: Any) -> bool:
+    """Whether a distribution, or that of each coordinate, has finitely many values."""
+    found: bool = q.has_enumerate_support
+    return found or (isinstance(q, Independent) and is_finite(q.base_dist))
+
+
 def every_value(q: Any) -> Tensor:
     """The values [D, *event] of a distribution with a finite support.
 
     :raises ValueError: for several coordinates with too many values together.
     """
     event: tuple[int, ...] = q.event_shape
-    if not (isinstance(q, torch.distributions.Independent) and q.reinterpreted_batch_ndims):
+    if not (isinstance(q, Independent) and q.reinterpreted_batch_ndims):
         support: Tensor = q.enumerate_support(expand=False)
         return support.reshape(len(support), *event)
     values, size = every_value(q.base_dist), event.numel()  # type: ignore[attr-defined]

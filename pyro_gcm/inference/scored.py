@@ -18,7 +18,7 @@ from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.order_event import integrates_over
 from pyro_gcm.inference.elbo import importance_weighted
-from pyro_gcm.inference.reading import Plan, Reader, every_value, of
+from pyro_gcm.inference.reading import Plan, Reader, every_value, is_finite, of
 
 
 class StoryLoss:
@@ -141,7 +141,7 @@ class Scored(Reader):
         """The guide's draw; without one all values of a finite site, or a draw of its own."""
         if (value := self.values.get(name)) is None:
             fn = self.distribution(name, p)
-            return self._every(name, fn) if fn.has_enumerate_support else self.draw(name, fn)
+            return self._every(name, fn) if is_finite(fn) else self.draw(name, fn)
         if name in self.q:
             self.terms[name] = self._log_ratio(self.q[name], self.distribution(name, p), value)
         return value

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pandas as pd
 import torch
 from pyro import poutine
 from torch import Tensor
 
 from pyro_gcm._utils.torch_state import Randomness, evaluating
 from pyro_gcm.inference.programs import unannounced
-from pyro_gcm.inference.reading import Plan, Reader, of
+from pyro_gcm.inference.reading import Plan, Reader, is_finite, of
 from pyro_gcm.inference.story_lines import FROM_THE_END, OUTCOME, check_batch
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Rows and draws that a story is read for: numbers that no event should have.
 ROWS, DRAWS = 5, 3
@@ -52,6 +54,8 @@ def check_story(model: Any, x: Tensor | None = None, r: Tensor | None = None) ->
     >>> check_story(GCM(3, 2)).kind.to_dict()
     {'z': 'latent', 'c': 'cost', 'y': 'outcome'}
     """
+    import pandas as pd
+
     with torch.no_grad(), unannounced(), evaluating(model), Randomness(0, model.device).in_use():
         sites = _Check(model, x, r).sites()
     return pd.DataFrame.from_dict(sites, orient="index", columns=list(Site._fields))
@@ -74,7 +78,7 @@ class _Known(Reader):
     def latent(self, name: str, p: Any) -> Tensor:
         """The known value."""
         fn = self.distribution(name, p)
-        kind = "finite" if fn.has_enumerate_support else "latent"
+        kind = "finite" if is_finite(fn) else "latent"
         return self._scored(name, kind, fn, self.known[name])
 
     def observe(self, name: str, p: Any, value: Tensor) -> Tensor:

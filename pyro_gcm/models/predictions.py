@@ -228,11 +228,15 @@ class Predictions(OrderEventModel):
     @once
     def noise(self, num_samples: Count) -> FixedNoise:
         """Return the noise behind the draws of predictions, the same at every call."""
-        stored = len(self.base_samples.samples)
-        count = stored if num_samples is None else positive_int("num_samples", num_samples)
         sites = self.shared_sites().items()
         shared = {name: Latent(site.free_shape.numel(), site.event_shape) for name, site in sites}
-        return FixedNoise(self, {**self.latents(self.prediction_plan), **shared}, count)
+        latents = {**self.latents(self.prediction_plan), **shared}
+        count = len(self.base_samples.samples)
+        if self.members and any(not site.values for site in latents.values()):
+            count = 128  # of members whose story has other sites
+        if num_samples is not None:
+            count = positive_int("num_samples", num_samples)
+        return FixedNoise(self, latents, count)
 
     def each_block(
         self,

@@ -24,7 +24,7 @@ from torch.distributions import (
 from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.inference.reading import every_value, of
+from pyro_gcm.inference.reading import every_value, is_finite, of
 
 _TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 #: Quantile functions of SciPy, of parameters and a probability, that torch lacks.
@@ -254,7 +254,7 @@ class FixedNoise(Noise):
                 every = every[self._number(name, self._members, every)]
             return every.unsqueeze(1), None
         q = of(q)
-        if q.has_enumerate_support:
+        if is_finite(q):
             support = every_value(q)
             values = support[self._number(name, len(support), support)].unsqueeze(1)
             shape = broadcast_shapes(q.batch_shape, (self.count, rows))

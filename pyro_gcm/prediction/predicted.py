@@ -16,7 +16,7 @@ from pyro.distributions import MixtureOfDiagNormals
 from torch import Tensor
 
 from pyro_gcm._utils.torch_state import Randomness, evaluating
-from pyro_gcm.inference.reading import Plan, Reached, Reader, every_value, of
+from pyro_gcm.inference.reading import Plan, Reached, Reader, every_value, is_finite, of
 from pyro_gcm.inference.story_lines import check_batch
 from pyro_gcm.prediction.base_samples import Latent, Noise, noise_shape
 from pyro_gcm.prediction.draws import Draws, Rows
@@ -68,7 +68,7 @@ class Dry(Reader):
                 f"site '{name}' has another distribution in the story than in guide_story, "
                 "which draws it with own=True: override guide_story, or leave it out there"
             )
-        values = len(every_value(fn)) if fn.has_enumerate_support else 0
+        values = len(every_value(fn)) if is_finite(fn) else 0
         parts = fn.locs.shape[-2] if isinstance(fn, MixtureOfDiagNormals) else 0
         size = noise_shape(fn).numel()
         self.latents[name] = Latent(size, fn.event_shape, values, parts)

@@ -184,7 +184,8 @@ class Reader:
 
     def leave(self, name: str, p: Any) -> Any:
         """A site that is left as its distribution."""
-        return Left(name, self.distribution(name, p))
+        exact = self.plan.exact.get(name)
+        return Left(name, of(p) if exact is None else exact(self))
 
     def of_all_rows(self, name: str, p: Any) -> Any:
         """The distribution of a site that all rows share, a single event."""

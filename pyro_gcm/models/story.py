@@ -202,7 +202,8 @@ class Story(nn.Module):
     @property
     def tells_own_story(self) -> bool:
         """Whether a subclass of the user's, or the instance, may have changed the story."""
-        return not type(self).__module__.startswith("pyro_gcm.") or bool(self.overrides(*_FACTORS))
+        of_library = type(self).__module__.startswith("pyro_gcm.")
+        return not (of_library and self.__dict__.keys().isdisjoint(_FACTORS))
 
     def show(self, x: Tensor, r: Tensor) -> None:
         """Keep a few rows to read a story of the user's with."""

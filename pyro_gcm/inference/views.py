@@ -233,8 +233,7 @@ class SiteGuard(Messenger):
 
     A cost drawn from p(c|z), or by an autoguide, contradicts an observed y most of the time, so
     that the density of y is 0. Drawing is harmless; asking for that density raises, and for the
-    draws of a guide asking for its gradient. A finite site that the guide leaves out is to be
-    summed out; a bound that does not do so would be a bound on something else.
+    draws of a guide for its gradient. A finite site that the guide leaves out is to be summed out.
     """
 
     _infer, _from_prior = None, False
@@ -324,8 +323,8 @@ class _GuardedSite(Independent):
                 f"reparametrised draws of site 'c' does not see that, and is biased. {_CURE}"
             )
 
-        if not (refused or self.jumps):
-            return log_p
-        along = (0.0 * self.cost.nan_to_num()).sum()
-        along.register_hook(tell)
-        return log_p + along
+        if refused or self.jumps:
+            along = (0.0 * self.cost.nan_to_num()).sum()
+            along.register_hook(tell)
+            log_p = log_p + along
+        return log_p

@@ -190,9 +190,8 @@ class Training:
         found += [f"{name} is {value}" for name, value in numbers if not math.isfinite(value)]
         if not found:
             return
-        steps = self.rows.steps
-        batch = min(self.step - self.epoch * steps, steps - 1)
-        place = f"batch {batch + 1} of {steps} in epoch {self.epoch + 1}"
+        batch = min(self.step - self.epoch * self.rows.steps, self.rows.steps - 1)
+        place = f"batch {batch + 1} of {self.rows.steps} in epoch {self.epoch + 1}"
         if self.options.target.type != "cpu":  # where numbers are read at the end of an epoch
             place = f"epoch {self.epoch + 1}"
         elif self.numbers_rows:

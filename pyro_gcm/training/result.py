@@ -80,8 +80,7 @@ def constant_loss(
     """
     weight = torch.ones(len(y)) if weight is None else weight
     y, share = y.double().cpu(), weight.double().cpu()
-    share = share / share.sum()
-    return None if (y == y[:1]).all() else loss(y, share)
+    return None if (y == y[:1]).all() else loss(y, share / share.sum())
 
 
 def entropy(y: Tensor, share: Tensor) -> float:

@@ -147,14 +147,17 @@ class Monotone(Surfaces):
             step = draws.apart(min(few, count), len(rows))
             for first in range(0, count, step):
                 own = draws.of_rows(slice(first, first + step)) if step < len(rows) else draws
-                event, found = own.p_y.event, []
+                event, kept = own.p_y.event, min(step, count - first)
+                # Small tensors that outlive a part would leave holes between its planes.
+                found = x.new_empty(len(every), kept, dtype=dtype)
                 if every.shape[1] == 1 and event.has_rows:  # one map for all draws
                     event.rising.tabulate(event.with_revenue(every).points, memory / 32)
                 numbers = event.batch_shape.numel() * math.prod(costs)
-                for part in every.split(max(1, _PLANES // numbers)):
+                size = max(1, _PLANES // numbers)
+                for part, into in zip(every.split(size), found.split(size), strict=True):
                     values = self.response.predict(own.p_y.with_revenue(part))
-                    found.append(own.mean(values).to(dtype))
-                yield from torch.cat(found).T[: count - first].split(few)
+                    into.copy_(own.mean(values)[:, :kept])
+                yield from found.T.split(few)
 
     @prediction
     def required_revenue(

@@ -138,23 +138,40 @@ def model(self: Any, x: Given = None, r: Given = None, y: Given = None, *, size:
 
 
 def guide(
-    self: Any, x: Given = None, r: Given = None, y: Given = None, *, size: int = 1
+    self: Any,
+    x: Given = None,
+    r: Given = None,
+    y: Given = None,
+    *,
+    size: int = 1,
+    observations: dict[str, Tensor] | None = None,
 ) -> Tensor | None:
     """Guide of `inference.conditional(model)`: the latent sites from `guide_story`.
 
     A z with a finite support is summed out, so that it has no site here.
 
+    :param observations: y that a program has drawn, by the name of its site, in the place of the
+        one given: the sleep phase of `pyro.infer.ReweightedWakeSleep`.
     :returns: the value of the first site, or None.
     """
     plan = self.drawing(self.plan("conditional"))
-    return guide_of(self, plan, x, r, y)
+    return guide_of(self, plan, x, r, y, observations=observations)
 
 
-def guide_of(self: Any, plan: Plan, x: Given, r: Given = None, y: Given = None) -> Tensor | None:
+def guide_of(
+    self: Any,
+    plan: Plan,
+    x: Given,
+    r: Given = None,
+    y: Given = None,
+    *,
+    observations: dict[str, Tensor] | None = None,
+) -> Tensor | None:
     """The guide for a plan; where it averages, a finite z is summed over, q(z) = p(z)."""
     if x is None:
         raise ValueError("x must be given: the guide reads it")
     x, r, y, rows = _inputs(self, x, r, y, 1)
+    y = (observations or {}).get("y", y)  # [..., B]
     story = Guided(self, plan, x, r)
     self.guide_shared(story.share_guided)
     story.shared = self.shared(story.share)

@@ -310,7 +310,7 @@ class PosteriorGuide(AmortizedGuide):
         if r is None or y is None:
             missing = " and ".join(name for name, v in (("r", r), ("y", y)) if v is None)
             raise ValueError(f"q(z|x, r, y) needs r and y, got None for {missing}")
-        return self.q_z(torch.cat([x, r, y.to(x.dtype).unsqueeze(-1)], dim=-1))
+        return self.q_z(joined(x, r, y.to(x.dtype).unsqueeze(-1)))
 
 
 @recorded("nets.RevenueGuide")

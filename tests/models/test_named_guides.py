@@ -9,7 +9,8 @@ import pyro.distributions as dist
 import pytest
 import torch
 import zoo
-from pyro.infer import Trace_ELBO
+from pyro.infer import SVI, ReweightedWakeSleep, Trace_ELBO
+from pyro.optim import Adam
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, load, save
@@ -106,3 +107,18 @@ def test_a_correction_is_normal_or_a_flow() -> None:
     model = GCM(3, 2, guide=guide)
     with pytest.raises(ValueError, match="normal or a ConditionalFlow, got DiagNormalMixture"):
         model.guide(torch.zeros(4, 3), torch.zeros(4, 2), torch.zeros(4))
+
+
+@pytest.mark.parametrize("insomnia", [1.0, 0.0])
+def test_a_guide_learns_from_outcomes_of_the_sleep_phase(insomnia: float) -> None:
+    x, r, y = torch.randn(50, 3), torch.rand(50, 2), (torch.rand(50) > 0.5).float()
+    model = GCM(3, 2, guide="posterior", seed=0)
+    model.learn_units(x, r, y)
+    bound = ReweightedWakeSleep(
+        num_particles=3, vectorize_particles=True, max_plate_nesting=1, insomnia=insomnia
+    )
+    before = {name: p.clone() for name, p in model.z_guide.named_parameters()}
+    svi = SVI(conditional(model.model), model.guide, Adam({"lr": 0.01}), bound)
+    for _ in range(3):
+        svi.step(x, r, y)
+    assert not any(torch.equal(p, before[name]) for name, p in model.z_guide.named_parameters())

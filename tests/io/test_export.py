@@ -70,15 +70,20 @@ def loaded(path: Path) -> Predict:
     return run
 
 
-def check(model: GCM, predict: Predict, error: float) -> None:
-    """The numbers of the model, for a row alone and among others, and none that falls."""
+def check(model: GCM, predict: Predict, error: float, apart: float = 0.0) -> None:
+    """The numbers of the model, for a row alone and among others, and none that falls.
+
+    :param apart: how far a row alone may be from itself among others: a runtime of ONNX may add
+        the parts of a product in another order for another number of rows.
+    """
     x, r, _ = rows()
     whole = predict(x, r)
     assert whole.dtype == torch.float64
     assert (whole - model.predict(x, r).double()).abs().max() < error
     for place in (0, 17, 31, 32, 299):
-        assert torch.equal(predict(x[place, None], r[place, None]), whole[place, None])
-    assert torch.equal(predict(x[5:70], r[5:70]), whole[5:70])
+        alone = predict(x[place, None], r[place, None])
+        assert (alone - whole[place, None]).abs().max() <= apart
+    assert (predict(x[5:70], r[5:70]) - whole[5:70]).abs().max() <= apart
     options: Any = {
         "dtype": "float64", "pairs": 20_000, "searches": ("random", "grid"), "progress": False
     }  # fmt: skip
@@ -99,7 +104,8 @@ def test_an_exported_program_predicts_as_the_model(name: str, format: str, tmp_p
         pytest.importorskip("onnxscript")
     model, file = trained(name), tmp_path / "deep" / f"model{FORMATS[format]}"
     predict = loaded(export(model, file, format=format))
-    check(model, predict, 1e-13 if name == "float64" else 1e-6)
+    apart = 1e-7 if format == "onnx" else 0.0
+    check(model, predict, 1e-13 if name == "float64" else 1e-6, apart)
     assert list(file.parent.iterdir()) == [file]
     assert all(p.requires_grad for p in model.parameters())
 

@@ -205,7 +205,7 @@ def test_blocks_and_rounds_of_proposals_do_not_change_the_distribution(
     model, (x, r, y) = model_of(), data(7)
     whole = model.posterior(x, r, y, num_samples=1500, progress=False)
     for at_once, seed in ((1000, 5), (7, 6)):  # fewer than the draws of one row
-        monkeypatch.setattr(module, "_DRAWS_AT_ONCE", at_once)
+        monkeypatch.setattr(module, "DRAWS_AT_ONCE", at_once)
         monkeypatch.setattr(proposals, "PROPOSALS_AT_ONCE", at_once)
         count = 1500 if at_once == 1000 else 40
         parts = model.posterior(x, r, y, num_samples=count, progress=False, seed=seed)

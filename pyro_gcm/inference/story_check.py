@@ -159,6 +159,11 @@ class _Check:
             self.model.warn_once(
                 f"site '{moved[0]}' of the story depends on r: predictions may fall where r rises"
             )
+        response = self.model.response
+        if response.is_probability:
+            low, high = (response.predict(read.p_y) for read in (whole, raised))
+            if (high < low - _CLOSE * low).any():
+                self.model.warn_once("the outcome of the story falls where r rises")
         lines = {n: site._replace(depends_on_r=n in moved) for n, site in whole.lines.items()}
         return shared | lines
 

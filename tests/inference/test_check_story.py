@@ -149,6 +149,15 @@ def test_a_site_that_depends_on_r_is_said_to_let_predictions_fall() -> None:
     assert table.depends_on_r.to_dict() == {"z": False, "u": True, "c": False, "y": False}
 
 
+def test_an_outcome_that_falls_in_r_is_told() -> None:
+    class Own(GCM):
+        def y_dist(self, cost: Any, x: Tensor, r: Tensor) -> Any:
+            return super().y_dist(cost, x, -r)
+
+    with pytest.warns(UserWarning, match="the outcome of the story falls where r rises"):
+        check_story(Own(3, 2, seed=0), X, R)
+
+
 def test_the_table_has_the_sites_of_a_story() -> None:
     class Own(GCM):
         def shared(self, sample: Any) -> Any:

@@ -56,8 +56,9 @@ class Listener(Messenger):
             if not (weighs and isinstance(handler, ScaleMessenger | MaskMessenger)):
                 raise ValueError(
                     f"line '{name}' of the story is inside {type(handler).__name__} of Pyro, which "
-                    "only a program would follow: write its effect into the distribution, or, for "
-                    "poutine.scale and mask, put it around observed sites alone"
+                    "only a program would follow: write its effect into the distribution; "
+                    "poutine.scale and mask may be around observed sites besides y, whose rows "
+                    "sample_weight of fit weighs"
                 )
         if name in self.lines or OUTCOME in self.lines:
             where = "twice" if name in self.lines else f"after '{OUTCOME}', the last one"

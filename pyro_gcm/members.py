@@ -15,7 +15,7 @@ from pyro_gcm._utils.torch_state import Randomness, one_thread
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, one_of, seed_of, shown
 from pyro_gcm._utils.warn import told_once
 from pyro_gcm.inference import Crossed, FitResult, cross_fit, fit
-from pyro_gcm.inference.training_data import checked_weights, counted
+from pyro_gcm.inference.training_data import checked_weights, weighed
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.models.members import member_map
@@ -112,7 +112,7 @@ def fit_members(
     """Build and train a GCM of members on rows (x, r, y) in the units of the data.
 
     :param x: [n, x_dim]; `r`: [n, r_dim], in which the prediction is to rise; `y`: [n].
-    :param sample_weight: how much each row counts, [n], as in `fit`: whole numbers are counts.
+    :param sample_weight: how much each row counts, [n], as in `fit`.
     :param response: a name that `GCM` takes, such as "binary", "continuous" or "survival".
     :param settings: by default those of `MemberSettings.for_response`.
     :param early_stopping: whether each row is left out by two of the members, whose prediction
@@ -139,7 +139,7 @@ def fit_members(
     one_of("response", response, list(RESPONSES))
     (rows, x_dim), (_, r_dim) = _shape("x", x), _shape("r", r)
     if sample_weight is not None:
-        rows = len(counted(checked_weights(sample_weight, rows))[0])
+        rows = len(weighed(checked_weights(sample_weight, rows))[0])
     chosen = settings or MemberSettings.for_response(response, rows, x_dim, r_dim)
     chosen, left_out = chosen.crossing(rows, early_stopping)
     model = build_members(
@@ -170,8 +170,8 @@ def out_of_fold(
     :param crossed: of the training, in which members left rows out.
     :param function: (model, *columns of some rows) -> what is asked for, [rows, ...], such as
         `lambda model, x, r: model.predict(x, r)`.
-    :param columns: of the rows that counted in the training, each as often as it did, in their
-        order, or of the first ones.
+    :param columns: of the rows of a weight above 0 in the training, in their order, or of the
+        first ones.
     :raises ValueError: for more rows than were trained on.
 
     >>> import torch

@@ -84,14 +84,13 @@ class BinaryOutcome(ClassOutcome):
 
         :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.
         :param y: the classes, [n]: text, numbers or booleans.
-        :param sample_weight: weights of the rows, [n], at least 0; equal ones by default. Whole
-            numbers that add up to at most 1,000,000 are counts, as if each row were there so often;
-            of all others only ratios matter, and rows of weight 0 are left out.
+        :param sample_weight: weights of the rows, [n], at least 0, of which only ratios matter;
+            equal ones by default. Rows of weight 0 are left out.
         :raises TypeError: for columns that are neither numbers, text nor categories.
         :raises ValueError: for wrong shapes, values or options, and other than two classes.
         """
         columns = self._columns_to_fit(X)
-        columns, y, weight = self._counted(columns, target_column("y", y), sample_weight)
+        columns, y, weight = self._rows_of_weight(columns, target_column("y", y), sample_weight)
         check_labels("y", y)
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         if kind != "binary":

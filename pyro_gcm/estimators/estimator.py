@@ -20,7 +20,7 @@ from pyro_gcm.estimators.encoding import TableEncoding
 from pyro_gcm.estimators.state import FittedState
 from pyro_gcm.estimators.targets import Array, row_weights
 from pyro_gcm.estimators.training import Trained, TrainingPlan, TrainingRows, trained
-from pyro_gcm.inference.training_data import counted
+from pyro_gcm.inference.training_data import weighed
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.responses import Response
 
@@ -188,10 +188,10 @@ class MonotoneEstimator(FittedState):
         same_as_first("monotonic_cst must be that", signs, wanted)
         same_as_first("bootstrap must be that", len(self.bootstrap_models_), bootstrap)
 
-    def _counted(
+    def _rows_of_weight(
         self, columns: Table, y: Outcomes, sample_weight: Any
     ) -> tuple[Table, Outcomes, Array | None]:
-        """The rows that count, each as often as it does, and their weights (None where equal).
+        """The rows of a weight above 0, and their weights (None where equal).
 
         :param y: an array or tensor of n rows.
         """
@@ -199,7 +199,7 @@ class MonotoneEstimator(FittedState):
         given = row_weights(sample_weight, y)
         if given is None:
             return columns, y, None
-        index, weight = (part.numpy() for part in counted(torch.tensor(given)))
+        index, weight = (part.numpy() for part in weighed(torch.tensor(given)))
         return columns.take(index), y[index], None if (weight == weight[0]).all() else weight
 
     def _columns_to_fit(self, X: Any) -> Table:

@@ -97,9 +97,8 @@ class GCMOrdinal(ClassOutcome, Answers):
 
         :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.
         :param y: the labels, [n]; see the class for their order.
-        :param sample_weight: weights of the rows, [n], at least 0; equal ones by default. Whole
-            numbers that add up to at most 1,000,000 are counts, as if each row were there so often;
-            of all others only ratios matter, and rows of weight 0 are left out.
+        :param sample_weight: weights of the rows, [n], at least 0, of which only ratios matter;
+            equal ones by default. Rows of weight 0 are left out.
         :raises TypeError: for columns that are neither numbers, text nor categories.
         :raises ValueError: for wrong shapes, values or options, labels that are not among
             `levels`, and fewer than two different labels.
@@ -107,7 +106,7 @@ class GCMOrdinal(ClassOutcome, Answers):
         columns = self._columns_to_fit(X)
         classes = levels_in_order(y, self.levels)
         labels = target_column("y", y)
-        columns, labels, weight = self._counted(columns, labels, sample_weight)
+        columns, labels, weight = self._rows_of_weight(columns, labels, sample_weight)
         if classes is None:
             check_labels("y", labels)
             classes = np.unique(labels)

@@ -49,14 +49,13 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
 
         :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.
         :param y: numbers, [n].
-        :param sample_weight: weights of the rows, [n], at least 0; equal ones by default. Whole
-            numbers that add up to at most 1,000,000 are counts, as if each row were there so often;
-            of all others only ratios matter, and rows of weight 0 are left out.
+        :param sample_weight: weights of the rows, [n], at least 0, of which only ratios matter;
+            equal ones by default. Rows of weight 0 are left out.
         :raises TypeError: for columns that are neither numbers, text nor categories.
         :raises ValueError: for wrong shapes, values or options.
         """
         columns = self._columns_to_fit(X)
-        columns, y, weight = self._counted(columns, target_numbers("y", y), sample_weight)
+        columns, y, weight = self._rows_of_weight(columns, target_numbers("y", y), sample_weight)
         largest, spread = np.abs(y).max(), float(np.ptp(y / 2.0))
         if largest > _LARGEST or 0.0 < spread < 1.0 / _LARGEST:  # whose squares are no numbers
             raise ValueError(

@@ -119,9 +119,8 @@ class GCMSurvival(Answers):
             the columns of one array. Events are booleans, 0 and 1, or 1 and 2 as in R, of which a
             warning tells; they are found by these values, or by the name "event", in any order. Any
             other censoring is a `data.SurvivalTimes(lower, upper)`: two columns are never bounds.
-        :param sample_weight: weights of the rows, [n], at least 0; equal ones by default. Whole
-            numbers that add up to at most 1,000,000 are counts, as if each row were there so often;
-            of all others only ratios matter, and rows of weight 0 are left out.
+        :param sample_weight: weights of the rows, [n], at least 0, of which only ratios matter;
+            equal ones by default. Rows of weight 0 are left out.
         :raises TypeError: for columns that are neither numbers, text nor categories, and for y of
             another form.
         :raises ValueError: for wrong shapes, values or options, and impossible times.
@@ -129,7 +128,7 @@ class GCMSurvival(Answers):
         columns = self._columns_to_fit(X)
         known = self.event_codes_ if self._goes_on else None
         times, codes = event_times(y, known)
-        columns, outcome, weight = self._counted(columns, times.columns(), sample_weight)
+        columns, outcome, weight = self._rows_of_weight(columns, times.columns(), sample_weight)
         seen = outcome[:, :2]
         at = np.unique(seen[(seen > 0.0) & seen.isfinite()].numpy())
         if not len(at):

@@ -21,7 +21,7 @@ from torch.optim import Optimizer
 from pyro_gcm._utils.validation import ArrayLike, checked_data, column_names, positive_int
 from pyro_gcm._utils.warn import told_once
 from pyro_gcm.inference.fit import fit
-from pyro_gcm.inference.training_data import checked_weights, counted
+from pyro_gcm.inference.training_data import checked_weights, copies, weighed
 from pyro_gcm.training import Diverged, FitResult
 from pyro_gcm.training.options import Adam, down
 
@@ -126,7 +126,8 @@ def cross_fit(
     rows, and which have no validation loss.
 
     :param left_out: by how many members each row is left out.
-    :param groups: a label for each row, [n], of which rows with the same one are left out together.
+    :param groups: a label for each row, [n], of which rows with the same one are left out together;
+        by default copies of a row are.
     :param epochs: at most; by default three times those of the model.
     :param options: of `fit`, but for those that say when to stop.
     :returns: the result, and what predicts rows out of fold.
@@ -142,14 +143,21 @@ def cross_fit(
     columns = checked_data(model, x, r, y, required="xry")
     rows = len(columns["y"])
     weights = torch.ones(rows) if sample_weight is None else checked_weights(sample_weight, rows)
-    index, weights = counted(weights)
+    index, weights = weighed(weights)
     labels: Any = None
     if groups is not None and (labels := np.asarray(groups)).shape != (rows,):
         shape = list(labels.shape)
         raise ValueError(f"groups must have a label for each of the {rows} rows, got shape {shape}")
     rows_of: Any = {name: column[index] for name, column in columns.items()}
     order = torch.Generator().manual_seed(seed)
-    fold = folds_of(rows_of["y"], count, order, None if labels is None else labels[index.numpy()])
+    y_of = rows_of["y"]
+    if labels is None and (same := copies(**rows_of)) is not None:
+        leader = torch.full((int(same.max()) + 1,), rows).scatter_reduce(
+            0, same, torch.arange(len(same)), "amin"
+        )
+        fold = folds_of(y_of[leader], count, order)[same]
+    else:
+        fold = folds_of(y_of, count, order, None if labels is None else labels[index.numpy()])
     steps = [count * at // left_out for at in range(left_out)]  # a fold's members spread evenly
     k = torch.arange(count)
     leaves_out = torch.isin((k[:, None] - k) % count, torch.tensor(steps))

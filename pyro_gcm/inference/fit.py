@@ -71,14 +71,13 @@ def fit(
         All are read once before training, to be checked, and for means and spreads; quantiles
         come from a random sample of at most 200,000.
     :param sample_weight: how much each row counts, [n], at least 0; rows of weight 0 are left out
-        before anything else. Whole numbers that add up to at most 1,000,000 are counts: the fit is
-        that to as many equal rows, in every respect. Of all others only ratios matter: each row is
-        there once, and the loss is the weighted mean. Units of the data are then learned from rows
-        counted once, a share kept for validation has the weights of its rows, and rows given for
-        validation count equally. Any bound that `elbo` names will do, and one with a method
-        `row_losses(program, guide, *data)`, the losses of the rows [B]. To have whole numbers as
-        ratios, divide them by their mean. Under objective "members" also [n, K], a weight of each
-        member's loss; rows with a weight of 0 are validated on by the members that leave them out.
+        before anything else, and of the others only ratios matter: each row is there once, and the
+        loss is the weighted mean. Units of the data are learned from rows counted once, a share
+        kept for validation has the weights of its rows, and rows given for validation count
+        equally. Any bound that `elbo` names will do, and one with a method
+        `row_losses(program, guide, *data)`, the losses of the rows [B]. Under objective "members"
+        also [n, K], a weight of each member's loss; rows with a weight of 0 are validated on by the
+        members that leave them out.
     :param objective: "conditional", log p(y | x, r), the default; "members", the mean over the
         members of log p(y | z, x, r), the default where z is a member; "joint", log p(x, r, y),
         needs prior "standard"; for `IGCM` also "paper", its loss.

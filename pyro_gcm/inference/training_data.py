@@ -24,10 +24,12 @@ from pyro_gcm.training.batches import Batches
 _CPU = torch.device("cpu")
 #: Most rows from which quantiles are taken, of data that are read in every epoch.
 SAMPLE_ROWS = 200_000
-#: Up to this total, weights of whole numbers are counts of rows.
-MOST_COUNTED = 1_000_000
-#: Counts that are larger on average are told of: they may be weights of a survey.
-_OFTEN = 20
+#: Steps of a column, in standard deviations, within which copies of a row agree.
+_NEARLY = 1e-4
+#: Share of repeated covariates with several outcomes above which equal rows are no copies.
+_MIXED = 0.1
+#: Share of copies among the rows above which a warning tells of them.
+_FEW = 0.05
 
 
 def columns_of(model: Any, *columns: ArrayLike | None) -> dict[str, Tensor]:
@@ -65,14 +67,15 @@ class DataInMemory:
         self.weights: Tensor | None = None
         if sample_weight is not None:
             weights = checked_weights(sample_weight, len(self.columns["y"]), model.members)
-            index, weights = counted(weights)
+            index, weights = weighed(weights)
             self.columns = {name: column[index] for name, column in self.columns.items()}
             self.weights = None if bool((weights == weights.flatten()[0]).all()) else weights
         self.names = {name: column_names(columns[i]) for i, name in enumerate("xr")}
         y, weight = self.columns["y"], self.weights
         self.rows, self.ends = len(y), (y.amin(0), y.amax(0))
         self.order = torch.Generator().manual_seed(options.seed)
-        self.learn, self.held_out = options.parts(self.rows, self.order)
+        labels = copies(**self.columns) if options.validation else None
+        self.learn, self.held_out = options.parts(self.rows, self.order, labels)
         if weight is not None and weight.dim() == 2:
             self.held_out, weight = weight.eq(0.0).any(1).nonzero()[:, 0], weight.mean(1)
         self.outcomes = y[self.learn], None if weight is None else weight[self.learn]
@@ -196,25 +199,46 @@ def checked_weights(sample_weight: ArrayLike, rows: int, members: int = 0) -> Te
     return weights
 
 
-def counted(weights: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows that count, each as often as it does, and their weights, the largest of them 1.
+def weighed(weights: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows of a weight above 0 and their weights, the largest of them 1.
 
-    Whole numbers are counts: a row of weight 3 is there three times. Others, and those that add up
-    to more than `MOST_COUNTED`, are relative: every row of a weight above 0 is there once; so are
-    those with a weight for each member.
+    They are rounded to float32, so that a common factor changes nothing.
 
     :param weights: at least 0, not all 0, [n] or [n, K].
-    :returns: indices of rows in their order, and a weight above 0 for each.
+    :returns: indices of rows in their order, and a weight for each.
     """
-    whole = weights.dim() == 1 and weights.sum() <= MOST_COUNTED
-    if whole and (weights == weights.round()).all():
-        index = torch.arange(len(weights)).repeat_interleave(weights.long())
-        if len(index) > _OFTEN * len(weights):
-            warn_user(
-                "sample_weight has whole numbers, which are counts: "
-                f"{len(weights):,} rows count as {len(index):,}; divide them by their mean if only "
-                "their ratios matter"
-            )
-        return index, weights.new_ones(len(index))
     index = weights.reshape(len(weights), -1).any(1).nonzero()[:, 0]
-    return index, weights[index] / weights.amax()
+    shares = weights[index] / weights.amax()
+    rounded = shares.float().clamp(min=torch.finfo(torch.float32).tiny).to(shares)
+    return index, torch.where(shares > 0.0, rounded, 0.0)
+
+
+def copies(x: Tensor, r: Tensor, y: Tensor) -> Tensor | None:
+    """A label for each row, [n], that copies of a row share, or None where there are none.
+
+    Rows are copies if all of their columns are equal to 1e-4 standard deviations. Rows that coarse
+    columns make equal, as doses do, are none: there, equal covariates often have other outcomes.
+    """
+    parts = [column.double().reshape(len(y), -1) for column in (x, r, y)]
+    inputs, outcome = _hashed(torch.cat(parts[:2], 1)), _hashed(parts[2])
+    _, pattern, often = inputs.unique(return_inverse=True, return_counts=True)
+    each, label = torch.stack([pattern, outcome], 1).unique(dim=0, return_inverse=True)
+    repeated = int((often > 1).sum())
+    mixed = int((each[:, 0].bincount() > 1).sum())
+    if len(each) == len(y) or mixed > _MIXED * repeated:
+        return None
+    if len(y) - len(each) > _FEW * len(y):
+        warn_user(
+            f"{len(y) - len(each):,} of {len(y):,} rows are copies of others: they are held out "
+            "together; sample_weight says more simply how much a row counts"
+        )
+    return label
+
+
+def _hashed(columns: Tensor) -> Tensor:
+    """A whole number for each row of columns [n, d], equal for rows that are nearly equal, [n]."""
+    spread = columns.std(0, correction=0).clamp(min=torch.finfo(torch.float64).tiny)
+    steps = (columns.nan_to_num() / (_NEARLY * spread)).round().clamp(-(2.0**62), 2.0**62).long()
+    g = torch.Generator().manual_seed(0)
+    factors = torch.randint(1, 2**61, (columns.shape[1],), generator=g) * 2 + 1
+    return (steps * factors).sum(1)

@@ -130,17 +130,26 @@ class TrainingOptions(TrainingDefaults):
         """Whether the weights that are validated and kept are averages over the last epoch."""
         return self.patience is not None or self.schedule == "constant"
 
-    def parts(self, rows: int, order: torch.Generator) -> tuple[Tensor, Tensor]:
+    def parts(
+        self, rows: int, order: torch.Generator, labels: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Row indices of the training part and of the validation part.
 
         :param rows: number of rows.
         :param order: generator of the permutation that is split.
+        :param labels: of the rows, [n], of which those with the same one are in one part.
         :raises ValueError: if one of the parts would be empty although `validation` is positive.
         """
         held_out = round(self.validation * rows)
         if self.validation > 0.0 and not 0 < held_out < rows:
             raise ValueError(f"validation={self.validation} leaves no rows in one of the parts")
         index = torch.randperm(rows, generator=order)
+        if labels is not None and held_out:
+            sizes = labels.bincount()
+            shuffled = torch.randperm(len(sizes), generator=order)
+            count = max(1, int((sizes[shuffled].cumsum(0) <= held_out).sum()))
+            is_out = torch.isin(labels[index], shuffled[:count])
+            index, held_out = torch.cat([index[is_out], index[~is_out]]), int(is_out.sum())
         return index[held_out:], index[:held_out]
 
     def make_optimizer(self, parameters: list[torch.nn.Parameter]) -> Optimizer:

@@ -128,7 +128,7 @@ def test_class_weights_are_weights_of_rows_and_the_seed_decides(table):
     one = GCMClassifier(**SMALL, class_weight=weights).fit(X, y)
     relative = pd.Series(y).map(weights) / 3.0
     other = GCMClassifier(**SMALL).fit(X, y, sample_weight=relative)
-    assert np.array_equal(one.predict_proba(X), other.predict_proba(X))
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), rtol=1e-4)
     plain = GCMClassifier(**SMALL).fit(X, y)
     moved = GCMClassifier(**SMALL, random_state=1).fit(X, y)
     assert not np.allclose(moved.predict_proba(X), plain.predict_proba(X))

@@ -1,9 +1,11 @@
-"""Weights of rows: whole numbers are counts, all others are relative."""
+"""Weights of rows: only ratios matter; copies of a row are left out together."""
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from loans import loans
+from sklearn.metrics import log_loss
 
 from pyro_gcm.estimators import (
     GCMClassifier,
@@ -13,6 +15,7 @@ from pyro_gcm.estimators import (
     IGCMClassifier,
 )
 from pyro_gcm.estimators.kinds import monotone_prediction
+from pyro_gcm.inference.training_data import copies
 
 SMALL = {"monotonic_cst": {"income": -1, "debt": 1}, "hidden": 4, "epochs": 1, "batch_size": 8}
 #: Name -> an estimator, and its y from labels "no" and "yes" and from times.
@@ -53,34 +56,45 @@ def answers(case, index, weight):
 
 @pytest.mark.filterwarnings("ignore:training ended with a loss", "ignore:members need 20 rows")
 @pytest.mark.parametrize("case", CASES)
-def test_whole_weights_are_rows_that_are_repeated(case):
+def test_ratios_of_weights_matter_and_a_weight_of_0_is_no_row(case):
     weight, every = rows()[-1], np.arange(24)
-    counted = answers(case, every, weight)
-    assert np.array_equal(counted, answers(case, every.repeat(weight), None))
-    assert not np.array_equal(counted, answers(case, every, 0.3 * weight))
-
-
-@pytest.mark.filterwarnings("ignore:training ended with a loss", "ignore:members need 20 rows")
-@pytest.mark.parametrize("case", CASES)
-def test_of_other_weights_ratios_matter_and_a_weight_of_0_is_no_row(case):
-    weight, every = rows()[-1] * 0.3, np.arange(24)
     relative, kept = answers(case, every, weight), np.flatnonzero(weight)
     assert np.array_equal(relative, answers(case, kept, weight[kept]))
     assert np.array_equal(answers(case, kept, np.full(len(kept), 0.3)), answers(case, kept, None))
-    for scale in (2.0**-10, 2.0**30):
+    for scale in (2.0**-10, 0.3, 7.0, 2.0**30):
         assert np.array_equal(relative, answers(case, every, weight * scale))
 
 
-def test_large_whole_weights_are_relative():
-    weight, every = rows()[-1], np.arange(24)
-    large = answers("classifier", every, weight * 1_000_000)
-    assert np.array_equal(large, answers("classifier", every, weight * 0.25))
+def noisy(n, seed):
+    """Twelve numbers, and a class that two of them say something of."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 12))
+    return X, X[:, 0] + 0.5 * X[:, 1] + rng.logistic(size=n) > 0
 
 
-def test_large_counts_are_told_of():
-    X, y = loans(24)
-    with pytest.warns(UserWarning, match="whole numbers, which are counts: 24 rows count as 720;"):
-        GCMClassifier(**SMALL, members=2).fit(X, y, sample_weight=np.full(24, 30))
+@pytest.mark.filterwarnings("ignore:.* rows are copies of others")
+@pytest.mark.parametrize("jitter", [0.0, 1e-7])
+def test_copies_of_rows_are_left_out_together(jitter):
+    (X, y), (new, truth) = noisy(300, 0), noisy(4000, 1)
+    often = np.arange(300).repeat(6)
+    wide = X[often] + jitter * np.random.default_rng(2).normal(size=(1800, 12))
+    model = GCMClassifier(monotonic_cst=[1] + [0] * 11, members=4)
+    once = log_loss(truth, model.fit(X, y).predict_proba(new)[:, 1])
+    copied = log_loss(truth, model.fit(wide, y[often]).predict_proba(new)[:, 1])
+    # With copies in other folds it was .6 higher; over seeds the difference has a sd of .015.
+    assert copied < once + 0.08
+
+
+def test_equal_rows_of_coarse_columns_are_no_copies():
+    g = torch.Generator().manual_seed(0)
+    dose = torch.randint(6, (600, 1), generator=g).float()
+    y = (torch.rand(600, generator=g) < dose[:, 0] / 6).float()
+    assert copies(torch.zeros(600, 0), dose, y) is None
+    fine = torch.rand(300, 3, generator=g)
+    assert copies(fine[:, :1], fine[:, 1:], fine[:, 2]) is None
+    with pytest.warns(UserWarning, match="300 of 600 rows are copies of others"):
+        label = copies(*(torch.cat([part, part]) for part in (fine[:, :1], fine[:, 1:], y[:300])))
+    assert torch.equal(label[:300], label[300:])
 
 
 def test_weights_of_classes_are_relative():
@@ -89,6 +103,6 @@ def test_weights_of_classes_are_relative():
     assert model.training_["rows"] == 40
     weight = pd.Series(y).map({"no": 1.0, "yes": 3.0})
     other = GCMClassifier(**SMALL, members=2).fit(X, y, sample_weight=weight / 3.0)
-    assert np.array_equal(model.predict_proba(X), other.predict_proba(X))
+    np.testing.assert_allclose(model.predict_proba(X), other.predict_proba(X), rtol=1e-4)
     both = GCMClassifier(**SMALL, members=2).fit(X, y, sample_weight=weight)
-    assert both.training_["rows"] == weight.sum()
+    np.testing.assert_allclose(model.predict_proba(X), both.predict_proba(X), rtol=1e-4)

@@ -1,4 +1,4 @@
-"""Rows with weights: those of repeated rows, whatever is trained, under every bound."""
+"""Rows with weights: their losses under every bound, ratios alone, copies held out together."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from training_cases import CASES, QUICK, DrivenStory, Rows, case_of, loss_and_gr
 from training_runs import same, weights
 
 from pyro_gcm import GCM, fit, fit_members
+from pyro_gcm.inference.training_data import DataInMemory
 from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.prediction.base_samples import driven_draws
+from pyro_gcm.training import TrainingOptions
 
 
 class OfRows:
@@ -69,33 +71,37 @@ def test_rows_of_weight_0_are_left_out_and_equal_weights_change_nothing(toy: Row
     assert not same(weights(models[0]), weights(models[3]))
 
 
-def test_whole_weights_are_counts(toy: Rows) -> None:
-    columns = [column[:40] for column in toy]
-    count = torch.arange(40) % 4
-    often = [column.repeat_interleave(count, 0) for column in columns]
-    models = [GCM(3, 2) for _ in range(3)]
-    options = {**QUICK, "validation": 0.2, "patience": 1}
-    fit(models[0], *columns, sample_weight=count, **options)
-    fit(models[1], *often, **options)
-    fit(models[2], *columns, sample_weight=count / 3, **options)
-    assert same(weights(models[0]), weights(models[1]))
-    assert not same(weights(models[0]), weights(models[2]))
-
-
-def test_copies_of_a_row_are_left_out_one_by_one_unless_they_are_grouped(toy: Rows) -> None:
+@pytest.mark.filterwarnings("ignore:.* rows are copies of others")
+def test_copies_of_a_row_are_held_out_together(toy: Rows) -> None:
     columns = [column[:40] for column in toy]
     count = 1 + torch.arange(40) % 4
     often = [column.repeat_interleave(count, 0) for column in columns]
-    small: Any = {"settings": MemberSettings(epochs=1, members=4, width=8), "progress": False}
-    small["early_stopping"] = True
-    one = fit_members(*columns, sample_weight=count, **small)
-    other = fit_members(*often, **small)
-    assert torch.equal(one.model.predict(*columns[:2]), other.model.predict(*columns[:2]))
-    grouped = fit_members(*columns, sample_weight=count, groups=torch.arange(40), **small)
-    for fitted, together in ((one, False), (grouped, True)):
-        assert fitted.crossed is not None
-        copies = fitted.crossed.fold.split(count.tolist())
-        assert all(len(fold.unique()) == 1 for fold in copies) == together
+    settings = MemberSettings(epochs=1, members=4, width=8)
+    small: Any = {"settings": settings, "early_stopping": True, "progress": False}
+    fitted = fit_members(*often, **small)
+    assert fitted.crossed is not None
+    assert all(len(fold.unique()) == 1 for fold in fitted.crossed.fold.split(count.tolist()))
+    labels = torch.arange(len(often[2])) // 10
+    grouped = fit_members(*often, groups=labels, **small)
+    assert grouped.crossed is not None
+    assert all(len(fold.unique()) == 1 for fold in grouped.crossed.fold.split(10))
+    rows = DataInMemory(GCM(3, 2), often, None, None, TrainingOptions(validation=0.2))
+    copies = torch.arange(40).repeat_interleave(count)
+    assert not set(copies[rows.learn].tolist()) & set(copies[rows.held_out].tolist())
+    assert len(rows.learn) + len(rows.held_out) == len(copies)
+    assert 0 < len(rows.held_out) <= 0.2 * len(copies)
+
+
+def test_equal_weights_and_factors_change_nothing(toy: Rows) -> None:
+    weight = torch.linspace(0.1, 2.0, 200, dtype=torch.float64)
+    for given, others in (
+        (None, (torch.full((200,), 10.0), torch.full((200,), 0.3))),
+        (weight, (3.0 * weight, weight / 7.0)),
+    ):
+        fit(model := GCM(3, 2), *toy, sample_weight=given, **QUICK)
+        for other in others:
+            fit(again := GCM(3, 2), *toy, sample_weight=other, **QUICK)
+            assert same(weights(model), weights(again))
 
 
 def test_only_ratios_of_weights_matter(toy: Rows) -> None:

@@ -237,8 +237,11 @@ def copies(x: Tensor, r: Tensor, y: Tensor) -> Tensor | None:
 
 def _hashed(columns: Tensor) -> Tensor:
     """A whole number for each row of columns [n, d], equal for rows that are nearly equal, [n]."""
-    spread = columns.std(0, correction=0).clamp(min=torch.finfo(torch.float64).tiny)
-    steps = (columns.nan_to_num() / (_NEARLY * spread)).round().clamp(-(2.0**62), 2.0**62).long()
+    finite = columns.isfinite()  # of an open interval of times an end is not
+    known = columns.where(finite, 0.0)
+    spread = known.std(0, correction=0).clamp(min=torch.finfo(torch.float64).tiny)
+    steps = (known / (_NEARLY * spread)).round().clamp(-(2.0**62), 2.0**62).long()
+    steps = torch.cat([steps, finite.long()], 1)
     g = torch.Generator().manual_seed(0)
-    factors = torch.randint(1, 2**61, (columns.shape[1],), generator=g) * 2 + 1
+    factors = torch.randint(1, 2**61, (steps.shape[1],), generator=g) * 2 + 1
     return (steps * factors).sum(1)

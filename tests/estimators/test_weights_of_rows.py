@@ -91,6 +91,10 @@ def test_equal_rows_of_coarse_columns_are_no_copies():
     y = (torch.rand(600, generator=g) < dose[:, 0] / 6).float()
     assert copies(torch.zeros(600, 0), dose, y) is None
     fine = torch.rand(300, 3, generator=g)
+    ends = torch.stack([fine[:, 2], torch.full((300,), torch.inf)], 1)  # of censored times
+    again = torch.cat([ends[:, :1] + 1.0, ends[:, 1:]], 1)
+    twice = [torch.cat([part, part]) for part in (fine[:, :1], fine[:, 1:])]
+    assert copies(*twice, torch.cat([ends, again])) is None
     assert copies(fine[:, :1], fine[:, 1:], fine[:, 2]) is None
     with pytest.warns(UserWarning, match="300 of 600 rows are copies of others"):
         label = copies(*(torch.cat([part, part]) for part in (fine[:, :1], fine[:, 1:], y[:300])))

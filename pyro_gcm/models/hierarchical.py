@@ -143,5 +143,5 @@ class HierarchicalGCM(GCM):
     def _without_group(self, x: Tensor | None) -> Tensor | None:
         if x is None:
             return None
-        mean = self.x_standardizer.loc[-1:].to(x).expand(*x.shape[:-1], 1)
-        return torch.cat([x[..., :-1], mean], -1)
+        mean = self.x_standardizer.loc[-1:].double().expand(*x.shape[:-1], 1)
+        return torch.cat([x[..., :-1].double(), mean], -1)  # the mean is not rounded

@@ -174,7 +174,8 @@ def test_methods_for_other_responses_are_refused() -> None:
         ):
             getattr(p_y, name)
     survival = model_of("survival")
-    for times, error in (([-1.0], "at least 0"), ([0.0], "above 0 for a hazard")):
+    wrong = ([-1.0], "at least 0"), ([0.0], "above 0 for a hazard"), ([[1.0], [2.0]], r"\[T\]")
+    for times, error in wrong:
         with pytest.raises(ValueError, match=error):
             survival.predictive(x, r).hazard(times)
     with pytest.raises(ValueError, match="levels must lie strictly between 0 and 1"):

@@ -91,6 +91,12 @@ def test_no_prediction_falls(dtype: torch.dtype, seen: bool) -> None:
         assert (model.predict(data.x, raised) >= before).all()
 
 
+def test_a_row_has_the_same_prediction_whatever_the_type_of_x() -> None:
+    model = learned(torch.float64)
+    data = rows(200, 1)[0].map(Tensor.float)
+    assert torch.equal(model.predict(data.x, data.r), model.predict(data.x.double(), data.r))
+
+
 def test_svi_and_nuts_train_it() -> None:
     data, truth = rows(300, 0)
     pyro.clear_param_store()

@@ -97,6 +97,8 @@ _LIBRARIES = {
             *("num_class", "num_classes", "linear_tree", "linear_trees"),
             *("categorical_feature", "cat_feature", "categorical_column", "cat_column"),
             *("categorical_features", "pred_early_stop", "quant_train_renew_leaf"),
+            *("forcedsplits_filename", "forced_splits_filename", "forced_splits_file"),
+            *("fs", "forced_splits", "config", "config_file"),
         ),
         _stop_lightgbm,
         lambda estimator: int(estimator.best_iteration_),

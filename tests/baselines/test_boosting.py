@@ -135,6 +135,7 @@ def test_catboost_writes_no_files_and_says_nothing(rows, tmp_path, monkeypatch, 
         ({"library": "lightgbm", "linear_tree": True}, "linear_tree must be left out"),
         ({"library": "lightgbm", "pred_early_stop": True}, "pred_early_stop must be left out"),
         ({"library": "lightgbm", "quant_train_renew_leaf": True}, "renew_leaf must be left out"),
+        ({"library": "lightgbm", "forced_splits": "f.json"}, "forced_splits must be left out"),
         ({"library": "catboost", "loss_function": "MAE"}, "loss_function must be left out"),
     ],
 )

@@ -16,6 +16,42 @@ from pyro_gcm.cli.errors import WrongUse, blamed, listed, one_line
 ENDINGS = (".csv", ".parquet", ".arrow", ".feather")
 
 
+#: Options whose values are lists, which may be given more than once.
+_LISTS = (
+    *("--increasing", "--decreasing", "--ignore", "--text", "--missing", "--levels", "--quantiles"),
+    *("--keep", "--r", "--x"),
+)
+
+
+def joined(argv: Sequence[str]) -> list[str]:
+    """Arguments in which lists that were given in parts are one; WrongUse for others given twice.
+
+    >>> joined(["fit", "--increasing", "a", "--increasing=b,c", "--quiet"])
+    ['fit', '--increasing', 'a,b,c', '--quiet']
+    """
+    found: list[str] = []
+    places: dict[str, int] = {}
+    words = iter(argv)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if word == "--":
+            return [*found, word, *words]
+        if name not in _LISTS:
+            if name.startswith("--") and name in places:
+                raise WrongUse(f"{name} is given twice")
+            places[name] = len(found)
+            found.append(word)
+            continue
+        if not equals and (value := next(words, "")) == "":
+            found.append(name)  # which typer says wants a value
+        elif name in places:
+            found[places[name]] += f",{value}"
+        else:
+            found += [name, value]
+            places[name] = len(found) - 1
+    return found
+
+
 def whole(low: int, high: float = math.inf) -> Callable[[Any], int]:
     """A parser of whole numbers, which says what came and what was wanted."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -18,6 +19,7 @@ from pyro_gcm.cli.audit import audit, json_option
 from pyro_gcm.cli.errors import WrongUse, one_line
 from pyro_gcm.cli.fit import fit
 from pyro_gcm.cli.inspect import info, plot, report
+from pyro_gcm.cli.options import joined
 from pyro_gcm.cli.output import written
 from pyro_gcm.cli.predict import predict, required, surface
 
@@ -96,7 +98,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = show
         try:
-            code = app(json_option(given) or ["--help"], prog_name=PROGRAM, standalone_mode=False)
+            code = app(
+                joined(json_option(given)) or ["--help"], prog_name=PROGRAM, standalone_mode=False
+            )
         except (KeyboardInterrupt, typer.Abort):
             code = 130
         except SystemExit:  # of typer, where nobody reads the help to its end
@@ -112,6 +116,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 hint = f"; see {program} --help" if of_options else ""
                 message = message.removesuffix(".") if of_options else message
                 tell("error: ", " ".join(message.split()) + hint)
+                return 2
+            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                tell("error: ", "no space is left where the result is written")
                 return 2
             tell("unexpected error: ", f"{type(error).__name__}: {one_line(error)}")
             return 3

@@ -28,6 +28,7 @@ def check_calibrate(value: Any, left_out: int) -> bool | str:
 
     :param left_out: by how many members each row is left out.
     """
+    value = bool(value) if isinstance(value, np.bool_) else value
     if not isinstance(value, bool | str) or value not in (True, False, "auto"):
         raise ValueError(f'calibrate must be "auto", True or False, got {shown(value)}')
     if value is True and not left_out:

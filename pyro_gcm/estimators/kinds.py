@@ -85,10 +85,10 @@ def quantile_names(quantiles: Sequence[float]) -> list[str]:
 
     :raises ValueError: for quantiles that would have the same name.
     """
-    names = [f"q{q:g}" for q in quantiles]
+    names = [f"q{float(q)!r}" for q in quantiles]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise ValueError(f"quantiles must differ in six digits, got two that are {twice[0]}")
+        raise ValueError(f"quantiles must differ, got two that are {twice[0]}")
     return names
 
 

@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -203,6 +204,7 @@ def _plain(
 def _asked(options: Any) -> tuple[dict[str, Any], dict[str, Any], bool | str]:
     """Options of the training and sizes of the model without those that are None; when it stops."""
     stops = options.early_stopping
+    stops = bool(stops) if isinstance(stops, np.bool_) else stops
     if not isinstance(stops, bool | str) or stops not in (True, False, "auto"):
         raise ValueError(f'early_stopping must be "auto", True or False, got {shown(stops)}')
     if stops == "auto" and options.epochs is not None:

@@ -17,6 +17,7 @@ from command_line import run
 
 import pyro_gcm
 from pyro_gcm import cli
+from pyro_gcm.cli import program
 
 ROOT = Path(cli.__file__).parent.parent.parent
 DOCUMENT = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
@@ -96,6 +97,18 @@ def test_an_interrupt_ends_with_one_line_and_nothing_written(tmp_path: Path) -> 
     _, err = program.communicate(timeout=60)
     assert (program.returncode, err.decode()) == (130, "pyro-gcm fit: interrupted\n")
     assert not (ROOT / "new").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is full")
+def test_a_full_disk_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        with open("/dev/full", "w") as file:
+            file.write("row")
+
+    monkeypatch.setattr(program, "app", full)
+    done = run("info", "MODEL")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "pyro-gcm info: error: no space is left where the result is written\n"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes of a POSIX shell")

@@ -27,6 +27,7 @@ from pyro_gcm.estimators import (
     IGCMClassifier,
     IGCMRegressor,
 )
+from pyro_gcm.estimators.kinds import quantile_names
 
 ESTIMATORS = [GCMClassifier, GCMOrdinal, GCMRegressor, IGCMClassifier, IGCMRegressor]
 #: Checks that are expected to fail, with the reason.
@@ -133,6 +134,18 @@ def test_class_weights_are_weights_of_rows_and_the_seed_decides(table):
     moved = GCMClassifier(**SMALL, random_state=1).fit(X, y)
     assert not np.allclose(moved.predict_proba(X), plain.predict_proba(X))
     assert one.predict_proba(X)[:, 1].mean() > plain.predict_proba(X)[:, 1].mean() + 0.02
+
+
+def test_switches_of_numpy_are_switches(table):
+    X, y = table
+    options = {"verbose": np.False_, "early_stopping": np.False_, "calibrate": np.False_}
+    one = GCMClassifier(**SMALL, **options)
+    other = GCMClassifier(**SMALL, verbose=False, early_stopping=False, calibrate=False)
+    assert np.array_equal(one.fit(X, y).predict_proba(X), other.fit(X, y).predict_proba(X))
+
+
+def test_quantiles_are_named_by_all_their_digits():
+    assert quantile_names([0.1, 0.4999999, 0.9999999999]) == ["q0.1", "q0.4999999", "q0.9999999999"]
 
 
 def test_a_fitted_estimator_adds_a_short_table_to_its_diagram(tmp_path):

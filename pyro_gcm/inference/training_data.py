@@ -214,13 +214,13 @@ def weighed(weights: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def copies(x: Tensor, r: Tensor, y: Tensor) -> Tensor | None:
-    """A label for each row, [n], that copies of a row share, or None where there are none.
+    """A number for each row, [n], that copies of a row share, or None where there are none.
 
-    Rows are copies if all of their columns are equal to 1e-4 standard deviations. Rows that coarse
-    columns make equal, as doses do, are none: there, equal covariates often have other outcomes.
+    Labels are numbers in the order of the rows. Rows are copies if all of their columns are equal
+    to 1e-4 standard deviations. Rows that coarse columns make equal, as doses do, are none: there,
+    equal covariates often have other outcomes.
     """
-    parts = [column.double().reshape(len(y), -1) for column in (x, r, y)]
-    inputs, outcome = _hashed(torch.cat(parts[:2], 1)), _hashed(parts[2])
+    inputs, outcome = _hashed(*x.T, *r.T), _hashed(*y.reshape(len(y), -1).T)
     _, pattern, often = inputs.unique(return_inverse=True, return_counts=True)
     each, label = torch.stack([pattern, outcome], 1).unique(dim=0, return_inverse=True)
     repeated = int((often > 1).sum())
@@ -232,16 +232,18 @@ def copies(x: Tensor, r: Tensor, y: Tensor) -> Tensor | None:
             f"{len(y) - len(each):,} of {len(y):,} rows are copies of others: they are held out "
             "together; sample_weight says more simply how much a row counts"
         )
-    return label
+    first = torch.full((len(each),), len(y)).scatter_reduce(0, label, torch.arange(len(y)), "amin")
+    return first.argsort().argsort()[label]
 
 
-def _hashed(columns: Tensor) -> Tensor:
-    """A whole number for each row of columns [n, d], equal for rows that are nearly equal, [n]."""
-    finite = columns.isfinite()  # of an open interval of times an end is not
-    known = columns.where(finite, 0.0)
-    spread = known.std(0, correction=0).clamp(min=torch.finfo(torch.float64).tiny)
-    steps = (known / (_NEARLY * spread)).round().clamp(-(2.0**62), 2.0**62).long()
-    steps = torch.cat([steps, finite.long()], 1)
-    g = torch.Generator().manual_seed(0)
-    factors = torch.randint(1, 2**61, (steps.shape[1],), generator=g) * 2 + 1
-    return (steps * factors).sum(1)
+def _hashed(*columns: Tensor) -> Tensor:
+    """A whole number for each row of columns, [n] each, equal for rows that are nearly equal."""
+    found, g = torch.zeros((), dtype=torch.long), torch.Generator().manual_seed(0)
+    for column in columns:
+        finite = column.isfinite()  # of an open interval of times an end is not
+        known = column.double().where(finite, 0.0)
+        spread = known.std(correction=0).clamp(min=torch.finfo(torch.float64).tiny)
+        steps = (known / (_NEARLY * spread)).round().clamp(-(2.0**62), 2.0**62).long()
+        factor, of_end = torch.randint(1, 2**61, (2,), generator=g) * 2 + 1
+        found = found + steps * factor + finite * of_end
+    return found

@@ -111,7 +111,7 @@ def fit(
     The types of the columns are read from the table and shown, with the role of each. Text becomes
     categories, and values may be missing. Nothing is left behind before the model is fitted. In a
     list of columns or values, quotes keep blanks and commas: --increasing 'a,"b, c"'. A list may
-    be given in parts, --increasing a --increasing b; other options are given once.
+    be given in parts: --increasing a --increasing b.
 
     Example: pyro-gcm fit data.csv --target y --increasing a,b --decreasing c --out model/
     """

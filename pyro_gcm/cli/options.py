@@ -24,7 +24,7 @@ _LISTS = (
 
 
 def joined(argv: Sequence[str]) -> list[str]:
-    """Arguments in which lists that were given in parts are one; WrongUse for others given twice.
+    """Arguments in which lists that were given in parts are one.
 
     >>> joined(["fit", "--increasing", "a", "--increasing=b,c", "--quiet"])
     ['fit', '--increasing', 'a,b,c', '--quiet']
@@ -37,9 +37,6 @@ def joined(argv: Sequence[str]) -> list[str]:
         if word == "--":
             return [*found, word, *words]
         if name not in _LISTS:
-            if name.startswith("--") and name in places:
-                raise WrongUse(f"{name} is given twice")
-            places[name] = len(found)
             found.append(word)
             continue
         if not equals and (value := next(words, "")) == "":

@@ -47,7 +47,6 @@ WRONG = {
     f"{DEFAULT} --increasing=debt --decreasing=debt": "--decreasing both name 'debt'",
     f"{DEFAULT} --increasing=debt,debt": "--increasing names 'debt' twice",
     f"{DEFAULT} --increasing debt --increasing debt": "--increasing names 'debt' twice",
-    f"{DEFAULT} --kind=regressor --kind classifier": "--kind is given twice",
     f"{FIT} --target=income": (
         "--target 'income' must have a value in every row, and 7 of 60 are missing, the first in "
         "row 1"

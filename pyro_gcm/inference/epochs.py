@@ -152,10 +152,8 @@ def cross_fit(
     order = torch.Generator().manual_seed(seed)
     y_of = rows_of["y"]
     if labels is None and (same := copies(**rows_of)) is not None:
-        leader = torch.full((int(same.max()) + 1,), rows).scatter_reduce(
-            0, same, torch.arange(len(same)), "amin"
-        )
-        fold = folds_of(y_of[leader], count, order)[same]
+        label, leaders = same
+        fold = folds_of(y_of[leaders], count, order)[label]
     else:
         fold = folds_of(y_of, count, order, None if labels is None else labels[index.numpy()])
     steps = [count * at // left_out for at in range(left_out)]  # a fold's members spread evenly

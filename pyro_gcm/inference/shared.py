@@ -16,6 +16,7 @@ from pyro_gcm.nets.networks import positive
 
 #: Spread of the guide of a site that all rows share, at the start.
 _SCALE = 0.1
+_Independent = type(constraints.independent(constraints.real, 0))
 
 
 def sites_of(model: Any) -> dict[str, SharedSite]:
@@ -49,7 +50,10 @@ class SharedSite(NamedTuple):
     @property
     def is_binary(self) -> bool:
         """Whether all of its values are 0 or 1."""
-        return isinstance(unwrapped_support(self.support), type(constraints.boolean))
+        support = self.support
+        while isinstance(support, _Independent):
+            support = support.base_constraint
+        return isinstance(support, type(constraints.boolean))
 
     @property
     def free_shape(self) -> torch.Size:
@@ -84,13 +88,6 @@ class SharedSite(NamedTuple):
         if isinstance(plain, dist.transforms.ComposeTransform) and not plain.parts:
             return normal  # on the whole line
         return dist.TransformedDistribution(normal, [transform])
-
-
-def unwrapped_support(support: Any) -> Any:
-    """The support of one coordinate."""
-    while isinstance(support, type(constraints.independent(constraints.real, 0))):
-        support = support.base_constraint
-    return support
 
 
 class StraightThroughBernoulli(dist.Bernoulli):

@@ -74,8 +74,8 @@ class DataInMemory:
         y, weight = self.columns["y"], self.weights
         self.rows, self.ends = len(y), (y.amin(0), y.amax(0))
         self.order = torch.Generator().manual_seed(options.seed)
-        labels = copies(**self.columns) if options.validation else None
-        self.learn, self.held_out = options.parts(self.rows, self.order, labels)
+        same = copies(**self.columns) if options.validation else None
+        self.learn, self.held_out = options.parts(self.rows, self.order, same and same[0])
         if weight is not None and weight.dim() == 2:
             self.held_out, weight = weight.eq(0.0).any(1).nonzero()[:, 0], weight.mean(1)
         self.outcomes = y[self.learn], None if weight is None else weight[self.learn]
@@ -213,12 +213,12 @@ def weighed(weights: Tensor) -> tuple[Tensor, Tensor]:
     return index, torch.where(shares > 0.0, rounded, 0.0)
 
 
-def copies(x: Tensor, r: Tensor, y: Tensor) -> Tensor | None:
-    """A number for each row, [n], that copies of a row share, or None where there are none.
+def copies(x: Tensor, r: Tensor, y: Tensor) -> tuple[Tensor, Tensor] | None:
+    """A number for each row, [n], that its copies share, and the first row of each number.
 
-    Labels are numbers in the order of the rows. Rows are copies if all of their columns are equal
-    to 1e-4 standard deviations. Rows that coarse columns make equal, as doses do, are none: there,
-    equal covariates often have other outcomes.
+    None where there are no copies. Numbers follow the order of the rows. Rows are copies if all of
+    their columns are equal to 1e-4 standard deviations. Rows that coarse columns make equal, as
+    doses do, are none: there, equal covariates often have other outcomes.
     """
     inputs, outcome = _hashed(*x.T, *r.T), _hashed(*y.reshape(len(y), -1).T)
     _, pattern, often = inputs.unique(return_inverse=True, return_counts=True)
@@ -233,7 +233,7 @@ def copies(x: Tensor, r: Tensor, y: Tensor) -> Tensor | None:
             "together; sample_weight says more simply how much a row counts"
         )
     first = torch.full((len(each),), len(y)).scatter_reduce(0, label, torch.arange(len(y)), "amin")
-    return first.argsort().argsort()[label]
+    return first.argsort().argsort()[label], first.sort().values
 
 
 def _hashed(*columns: Tensor) -> Tensor:

@@ -24,6 +24,7 @@ from torch.distributions import (
 from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm._utils.warn import warn_user
+from pyro_gcm.distributions import coordinates
 from pyro_gcm.inference.reading import every_value, is_finite, of
 
 _TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -108,20 +109,13 @@ def driven_draws(distribution: Any, base: Tensor, seed: int, rows: int) -> Tenso
             found = _driven(distribution, base.unflatten(-1, size) if size else base[..., 0])
         except NotImplementedError:
             warn_user(
-                f"{type(unwrapped(distribution)).__name__} has neither rsample_from(base) nor "
+                f"{type(coordinates(distribution)).__name__} has neither rsample_from(base) nor "
                 "icdf: predictions use seeded Monte Carlo draws and are not exactly monotone"
             )
             with Randomness(seed, base.device).in_use():
                 wide = distribution.expand(shape)
                 found = wide.rsample() if wide.has_rsample else wide.sample()
     return found.expand(*shape, *distribution.event_shape)
-
-
-def unwrapped(distribution: Any) -> Any:
-    """What a distribution repeats for independent coordinates or masks."""
-    while isinstance(distribution, Independent | MaskedDistribution):
-        distribution = distribution.base_dist
-    return distribution
 
 
 def noise_shape(distribution: Any) -> torch.Size:

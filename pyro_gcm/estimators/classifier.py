@@ -79,25 +79,27 @@ class BinaryOutcome(ClassOutcome):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit to a table X of n rows and two classes y.
 
         :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.
         :param y: the classes, [n]: text, numbers or booleans.
         :param sample_weight: weights of the rows, [n], at least 0, of which only ratios matter;
             equal ones by default. Rows of weight 0 are left out.
+        :param groups: a label for each row, [n], such as a customer of which there are several:
+            rows with the same one are held out together. By default copies of a row are.
         :raises TypeError: for columns that are neither numbers, text nor categories.
         :raises ValueError: for wrong shapes, values or options, and other than two classes.
         """
-        columns = self._columns_to_fit(X)
-        columns, y, weight = self._rows_of_weight(columns, target_column("y", y), sample_weight)
+        given = self._given(X, target_column("y", y), sample_weight, groups)
+        y = given.y
         check_labels("y", y)
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         if kind != "binary":
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is {kind}."
             )
-        weight = self._weighed(y, weight)
+        weight = self._weighed(y, given.weight)
         classes, at = np.unique(y, return_inverse=True)
         self._check_classes(classes, at if weight is None else at[weight > 0])
         event = self._event_among(classes.tolist())
@@ -105,7 +107,7 @@ class BinaryOutcome(ClassOutcome):
             known = classes.tolist()[self.event_column_]
             same_as_first("positive must be that", known, classes.tolist()[event])
         outcome = torch.from_numpy((at == event).astype(np.float32))
-        self._learn(columns, outcome, weight, self.response)
+        self._learn(given._replace(y=outcome, weight=weight), self.response)
         self.classes_, self.event_column_ = classes, event
         return self
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
@@ -18,13 +17,25 @@ from pyro_gcm.data.tables import Table, as_frame, read_table
 from pyro_gcm.estimators.constraints import categories, directions
 from pyro_gcm.estimators.encoding import TableEncoding
 from pyro_gcm.estimators.state import FittedState
-from pyro_gcm.estimators.targets import Array, row_weights
+from pyro_gcm.estimators.targets import Array, group_labels, row_weights
 from pyro_gcm.estimators.training import Trained, TrainingPlan, TrainingRows, trained
 from pyro_gcm.inference.training_data import weighed
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.responses import Response
 
-Outcomes = TypeVar("Outcomes", npt.NDArray[Any], Tensor)
+
+class GivenRows(NamedTuple):
+    """What `fit` was given, of rows with a weight above 0.
+
+    :param y: outcomes, [n, ...].
+    :param weight: of the rows, [n], or None for equal ones.
+    :param groups: a number for each row, [n], that rows share which are held out together, or None.
+    """
+
+    columns: Table
+    y: Any
+    weight: Array | None
+    groups: Tensor | None
 
 
 class Bands(NamedTuple):
@@ -115,15 +126,13 @@ class MonotoneEstimator(FittedState):
 
     # Fitting
 
-    def _learn(
-        self, columns: Table, y: Tensor, weight: Array | None, response: str | Response
-    ) -> None:
+    def _learn(self, given: GivenRows, response: str | Response) -> None:
         """Learn the encoding of the columns and train the model.
 
-        :param y: as the model takes it, [n].
-        :param weight: of the rows, [n], or None for equal ones.
+        :param given: with y as the model takes it.
         :param response: as `GCM` takes it, or what `_settled` makes one of.
         """
+        columns, y, weight, groups = given
         count = positive_int("bootstrap", self.bootstrap, minimum=0)
         goes_on = self._goes_on
         if goes_on:
@@ -137,7 +146,7 @@ class MonotoneEstimator(FittedState):
                 warn_user(f"X has no value in {', '.join(empty)}: nothing can be learned from it")
         weights = None if weight is None else torch.tensor(weight)
         widths = [code.width for code in encoding.columns if code.width] or [1]
-        rows = TrainingRows(*encoding(columns), y, weights, widths, encoding.ordered)
+        rows = TrainingRows(*encoding(columns), y, weights, widths, encoding.ordered, groups)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         common: Any = {"device": self.device, "progress": bool(self.verbose)}
         if not goes_on:
@@ -188,23 +197,29 @@ class MonotoneEstimator(FittedState):
         same_as_first("monotonic_cst must be that", signs, wanted)
         same_as_first("bootstrap must be that", len(self.bootstrap_models_), bootstrap)
 
-    def _rows_of_weight(
-        self, columns: Table, y: Outcomes, sample_weight: Any
-    ) -> tuple[Table, Outcomes, Array | None]:
-        """The rows of a weight above 0, and their weights (None where equal).
+    def _given(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> GivenRows:
+        """The rows of a weight above 0 that `fit` was given.
 
         :param y: an array or tensor of n rows.
         """
+        columns = self._columns(X) if self._goes_on else read_table(X, self)
         check_consistent_length(columns[0].is_missing, y)
+        labels = None if groups is None else group_labels(groups, len(y))
         given = row_weights(sample_weight, y)
-        if given is None:
-            return columns, y, None
-        index, weight = (part.numpy() for part in weighed(torch.tensor(given)))
-        return columns.take(index), y[index], None if (weight == weight[0]).all() else weight
-
-    def _columns_to_fit(self, X: Any) -> Table:
-        """The columns of the training rows; their names are compared in a warm start."""
-        return self._columns(X) if self._goes_on else read_table(X, self)
+        weight: Array | None = None
+        if given is not None:
+            index, weight = (part.numpy() for part in weighed(torch.tensor(given)))
+            columns, y = columns.take(index), y[index]
+            labels = None if labels is None else labels[index]
+            weight = None if (weight == weight[0]).all() else weight
+        if labels is None:
+            return GivenRows(columns, y, weight, None)
+        known, number = np.unique(labels, return_inverse=True)
+        if len(known) < 2:
+            raise ValueError(
+                f"groups must have two labels or more, got {known.tolist()[0]!r} alone"
+            )
+        return GivenRows(columns, y, weight, torch.from_numpy(number))
 
     # Predicting
 

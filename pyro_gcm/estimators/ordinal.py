@@ -92,28 +92,28 @@ class GCMOrdinal(ClassOutcome, Answers):
 
     response = "ordinal"
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit to a table X of n rows and ordered labels y.
 
         :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.
         :param y: the labels, [n]; see the class for their order.
         :param sample_weight: weights of the rows, [n], at least 0, of which only ratios matter;
             equal ones by default. Rows of weight 0 are left out.
+        :param groups: a label for each row, [n], such as a customer of which there are several:
+            rows with the same one are held out together. By default copies of a row are.
         :raises TypeError: for columns that are neither numbers, text nor categories.
         :raises ValueError: for wrong shapes, values or options, labels that are not among
             `levels`, and fewer than two different labels.
         """
-        columns = self._columns_to_fit(X)
         classes = levels_in_order(y, self.levels)
-        labels = target_column("y", y)
-        columns, labels, weight = self._rows_of_weight(columns, labels, sample_weight)
+        given = self._given(X, target_column("y", y), sample_weight, groups)
         if classes is None:
-            check_labels("y", labels)
-            classes = np.unique(labels)
-        at = places_of(labels, classes)
+            check_labels("y", given.y)
+            classes = np.unique(given.y)
+        at = places_of(given.y, classes)
         self._check_classes(classes, at)
         outcome = torch.from_numpy(at.astype(np.float32))
-        self._learn(columns, outcome, weight, Ordinal(levels=len(classes)))
+        self._learn(given._replace(y=outcome), Ordinal(levels=len(classes)))
         self.classes_ = classes
         return self
 

@@ -44,18 +44,20 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
 
     response = "continuous"
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit to a table X of n rows and numbers y.
 
         :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.
         :param y: numbers, [n].
         :param sample_weight: weights of the rows, [n], at least 0, of which only ratios matter;
             equal ones by default. Rows of weight 0 are left out.
+        :param groups: a label for each row, [n], such as a customer of which there are several:
+            rows with the same one are held out together. By default copies of a row are.
         :raises TypeError: for columns that are neither numbers, text nor categories.
         :raises ValueError: for wrong shapes, values or options.
         """
-        columns = self._columns_to_fit(X)
-        columns, y, weight = self._rows_of_weight(columns, target_numbers("y", y), sample_weight)
+        given = self._given(X, target_numbers("y", y), sample_weight, groups)
+        y = given.y
         largest, spread = np.abs(y).max(), float(np.ptp(y / 2.0))
         if largest > _LARGEST or 0.0 < spread < 1.0 / _LARGEST:  # whose squares are no numbers
             raise ValueError(
@@ -64,7 +66,7 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
             )
         if len(y) < 2:
             raise ValueError("n_samples=1: at least 2 rows are needed for the spread of y")
-        self._learn(columns, torch.tensor(y), weight, self.response)
+        self._learn(given._replace(y=torch.tensor(y)), self.response)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -206,10 +208,7 @@ class GCMRegressor(RealOutcome, Answers):
             return response
         if len(rows.y) < _FEWEST_ROWS or not _is_unusual(rows.y):
             return CHOICES[0]
-        generator = torch.Generator().manual_seed(seed)
-        mixed = torch.randperm(len(rows.y), generator=generator)[:_MOST_ROWS]
-        parts = mixed.tensor_split([int(VALIDATION * len(mixed))])
-        held, learn = (rows.take(part) for part in parts)
+        held, learn = rows.parted(VALIDATION, _MOST_ROWS, seed)
         scores = {}
         for name in CHOICES:
             plan = self._plan(name, learn)

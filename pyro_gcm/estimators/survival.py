@@ -109,7 +109,7 @@ class GCMSurvival(Answers):
         tags.target_tags.required = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit to a table X of n rows and the times of their events.
 
         :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.
@@ -121,21 +121,22 @@ class GCMSurvival(Answers):
             other censoring is a `data.SurvivalTimes(lower, upper)`: two columns are never bounds.
         :param sample_weight: weights of the rows, [n], at least 0, of which only ratios matter;
             equal ones by default. Rows of weight 0 are left out.
+        :param groups: a label for each row, [n], such as a customer of which there are several:
+            rows with the same one are held out together. By default copies of a row are.
         :raises TypeError: for columns that are neither numbers, text nor categories, and for y of
             another form.
         :raises ValueError: for wrong shapes, values or options, and impossible times.
         """
-        columns = self._columns_to_fit(X)
         known = self.event_codes_ if self._goes_on else None
         times, codes = event_times(y, known)
-        columns, outcome, weight = self._rows_of_weight(columns, times.columns(), sample_weight)
-        seen = outcome[:, :2]
+        given = self._given(X, times.columns(), sample_weight, groups)
+        seen = given.y[:, :2]
         at = np.unique(seen[(seen > 0.0) & seen.isfinite()].numpy())
         if not len(at):
             raise ValueError("y must have a time above 0")
         if self.cured is not None:
             one_of("cured", self.cured, ["constant", "conditional"])
-        self._learn(columns, outcome, weight, Survival(horizon=self.horizon))
+        self._learn(given, Survival(horizon=self.horizon))
         self.event_codes_ = codes
         if len(at) > _CURVE_TIMES:  # quantiles of them, with the first and the last
             at = at[np.linspace(0, len(at) - 1, _CURVE_TIMES).round().astype(int)]

@@ -92,6 +92,17 @@ def row_weights(sample_weight: Any, target: Any) -> Array | None:
     return checked
 
 
+def group_labels(groups: Any, rows: int) -> Values:
+    """The labels of the groups of rows, [n].
+
+    :raises ValueError: for another number of labels, and for one that is missing.
+    """
+    labels = target_column("groups", groups)
+    if len(labels) != rows:
+        raise ValueError(f"groups must have a label for each of the {rows} rows, got {len(labels)}")
+    return labels
+
+
 def levels_in_order(y: Any, levels: Any) -> Values | None:
     """The levels that `levels` or an ordered type of y names; None where neither does.
 

@@ -35,6 +35,7 @@ class TrainingRows(NamedTuple):
 
     :param widths: columns of x that stand for one of the table, one after the other.
     :param ordered: groups of columns of x that stand for the levels of an ordered category.
+    :param groups: a number for each row, [n], that rows share which are held out together, or None.
     """
 
     x: Tensor
@@ -43,6 +44,7 @@ class TrainingRows(NamedTuple):
     weight: Tensor | None
     widths: Sequence[int]
     ordered: Sequence[Sequence[int]] = ()
+    groups: Tensor | None = None
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -55,22 +57,42 @@ class TrainingRows(NamedTuple):
         return torch.ones(len(self.y)) if self.weight is None else self.weight
 
     def resampled(self, seed: int) -> TrainingRows:
-        """A bootstrap sample of the rows, drawn again until it has what they have.
+        """A bootstrap sample of the rows, or of groups, drawn again until it has what they have.
 
         That is two values of y, and an event among times.
         """
-        generator, count = torch.Generator().manual_seed(seed), len(self.y)
+        generator = torch.Generator().manual_seed(seed)
+        units = torch.arange(len(self.y)).split(1)
+        if self.groups is not None:
+            units = self.groups.argsort(stable=True).split(self.groups.bincount().tolist())
         kinds = self.y if self.y.dim() == 1 else self.y[:, 1].isfinite()
         wanted = min(2, len(kinds.unique()))
         while True:
-            drawn = torch.randint(count, (count,), generator=generator)
+            chosen = torch.randint(len(units), (len(units),), generator=generator)
+            drawn = torch.cat([units[unit] for unit in chosen.tolist()])
             if len(kinds[drawn].unique()) >= wanted:
                 return self.take(drawn)
 
+    def parted(self, share: float, most: int, seed: int) -> tuple[TrainingRows, TrainingRows]:
+        """A random share of the rows, and others, of at most so many; a group is on one side."""
+        generator = torch.Generator().manual_seed(seed)
+        mixed = torch.randperm(len(self.y), generator=generator)[:most]
+        cut = int(share * len(mixed))
+        if self.groups is not None:
+            group = self.groups[mixed]
+            place = torch.randperm(int(group.max()) + 1, generator=generator)[group]
+            place, order = place.sort(stable=True)
+            mixed = mixed[order]
+            cut = int((place < place[cut]).sum()) or int((place == place[0]).sum())
+        return self.take(mixed[:cut]), self.take(mixed[cut:])
+
     def take(self, index: Tensor) -> TrainingRows:
         """The rows `index`."""
-        weight = None if self.weight is None else self.weight[index]
-        return self._replace(x=self.x[index], r=self.r[index], y=self.y[index], weight=weight)
+        weight, groups = (
+            None if of_rows is None else of_rows[index] for of_rows in (self.weight, self.groups)
+        )
+        x, r, y = self.x[index], self.r[index], self.y[index]
+        return self._replace(x=x, r=r, y=y, weight=weight, groups=groups)
 
     def with_prior(self, weight: float, seed: int) -> TrainingRows:
         """These rows, and others that keep predictions near the base rate where rows are few.
@@ -90,11 +112,15 @@ class TrainingRows(NamedTuple):
         x = torch.cat([block[another()] for block in self.x.split(list(self.widths), 1)], 1)
         r = torch.stack([column[another()] for column in self.r.unbind(1)], 1)
         own = torch.full((others,), mean * weight / others, dtype=torch.float64)
+        groups = self.groups
+        if groups is not None:
+            groups = torch.cat([groups, 1 + groups.max() + torch.arange(others)])
         return self._replace(
             x=torch.cat([self.x, x]),
             r=torch.cat([self.r, r]),
             y=torch.cat([self.y, self.y[another()]]),
             weight=torch.cat([self.weights.double(), own]),
+            groups=groups,
         )
 
 
@@ -190,6 +216,11 @@ def _plain(
     """
     count, x_dim, r_dim = rows.shape
     searches = stops is not False and count >= CROSSED_ROWS.start
+    if searches and rows.groups is not None:
+        raise ValueError(
+            "groups are held out together by members alone (prior='members'): pass epochs=, so "
+            "that no rows are held out, or groups=None"
+        )
 
     def build(seed: int) -> GCM | IGCM:
         return make(x_dim, r_dim, response=deepcopy(response), seed=seed, **parts)
@@ -247,7 +278,8 @@ def trained(
     options |= {"sample_weight": rows.weight, "seed": seed, **common}
     columns = rows.x, rows.r, rows.y
     if looks and plan.left_out:
-        return Trained(model, *cross_fit(model, *columns, left_out=plan.left_out, **options))
+        options |= {"left_out": plan.left_out, "groups": rows.groups}
+        return Trained(model, *cross_fit(model, *columns, **options))
     if looks and plan.searches:
         options |= {"epochs": search_epochs(model, *columns, **options), "schedule": SCHEDULE}
     return Trained(model, fit(model, *columns, **options))

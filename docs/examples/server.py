@@ -24,7 +24,7 @@ from pydantic import BaseModel
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyro_gcm import load
-from pyro_gcm.estimators import Scorer
+from pyro_gcm.estimators.kinds import predictions
 
 #: Rows of a request, at most; with so many a batch takes no more requests.
 MOST_ROWS = 1024
@@ -43,7 +43,7 @@ class Request(BaseModel):
 class Batches:
     """Requests, of which those that came while the last batch was predicted are the next one."""
 
-    score: Scorer
+    model: Any
     waiting: asyncio.Queue[tuple[list[Row], asyncio.Future[list[Any]]]] = field(
         default_factory=asyncio.Queue
     )
@@ -73,9 +73,14 @@ class Batches:
                     future.set_result(answer)
 
     async def _predicted(self, parts: list[list[Row]]) -> list[Any]:
-        frame = pd.DataFrame([row for rows in parts for row in rows], columns=self.score.names)
-        found = iter((await asyncio.to_thread(self.score, frame)).to_dict("records"))
+        whole = [row for rows in parts for row in rows]
+        found = iter(await asyncio.to_thread(self.score, whole) if whole else [])
         return [[next(found) for _ in rows] for rows in parts]
+
+    def score(self, rows: list[Row]) -> list[Any]:
+        """The predictions of rows, a mapping each."""
+        frame = pd.DataFrame(rows, columns=list(self.model.feature_names_in_))
+        return pd.DataFrame(predictions(self.model, frame)).to_dict("records")
 
     async def _alone(self, rows: list[Row]) -> Any:
         try:
@@ -124,7 +129,7 @@ class Limits:
 @asynccontextmanager
 async def life(app: FastAPI) -> AsyncIterator[None]:
     """Load the model once, and answer until the last request is answered."""
-    app.state.batches = Batches(load(os.environ["MODEL"]).scorer())
+    app.state.batches = Batches(load(os.environ["MODEL"]))
     app.state.read = 0
     worker = asyncio.create_task(app.state.batches.work())
     yield
@@ -146,7 +151,7 @@ async def predict(request: Request) -> dict[str, list[Any]]:
         )
     batches: Batches = app.state.batches
     for row in request.rows:
-        lacking = [name for name in batches.score.names if name not in row]
+        lacking = [name for name in batches.model.feature_names_in_ if name not in row]
         if lacking:
             raise HTTPException(422, f"a row lacks {lacking}; null is a missing value")
     try:

@@ -5,7 +5,6 @@ from pyro_gcm.estimators.estimator import Bands
 from pyro_gcm.estimators.igcm import IGCMClassifier, IGCMRegressor
 from pyro_gcm.estimators.ordinal import GCMOrdinal
 from pyro_gcm.estimators.regressor import GCMRegressor
-from pyro_gcm.estimators.scorer import Scorer
 from pyro_gcm.estimators.survival import GCMSurvival
 
 __all__ = [
@@ -16,5 +15,4 @@ __all__ = [
     "GCMSurvival",
     "IGCMClassifier",
     "IGCMRegressor",
-    "Scorer",
 ]

@@ -1,7 +1,7 @@
 """Calibration of a binary model after its training, by the costs of its members alone.
 
 Costs that are shifted or made steeper leave every prediction monotone, and all that reads the
-weights of a model follows: files, exports and scorers.
+weights of a model follows: files and exports.
 """
 
 from __future__ import annotations

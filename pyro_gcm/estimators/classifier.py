@@ -21,7 +21,7 @@ from pyro_gcm.estimators.calibration import (
     make_steeper,
     match_base_rate,
 )
-from pyro_gcm.estimators.estimator import MonotoneEstimator, same_as_first
+from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.targets import Array, Values, check_labels, row_weights, target_column
 from pyro_gcm.estimators.training import Trained, TrainingPlan, TrainingRows
 
@@ -43,9 +43,6 @@ class ClassOutcome(ClassifierMixin, MonotoneEstimator):
                 f"y must have at least two classes, got one class, {classes.tolist()[there[0]]!r}, "
                 f"in {len(at)} rows of positive weight"
             )
-        if self._goes_on:
-            known = self.classes_.tolist()
-            same_as_first("y must have the classes", known, classes.tolist())
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, [n, L], in the order of `classes_`."""
@@ -103,21 +100,18 @@ class BinaryOutcome(ClassOutcome):
         classes, at = np.unique(y, return_inverse=True)
         self._check_classes(classes, at if weight is None else at[weight > 0])
         event = self._event_among(classes.tolist())
-        if self._goes_on:
-            known = classes.tolist()[self.event_column_]
-            same_as_first("positive must be that", known, classes.tolist()[event])
         outcome = torch.from_numpy((at == event).astype(np.float32))
         self._learn(given._replace(y=outcome, weight=weight), self.response)
         self.classes_, self.event_column_ = classes, event
         return self
 
     def _check_plan(self, plan: TrainingPlan) -> None:
-        check_calibrate(self.calibrate, 1 if self._goes_on else plan.left_out)
+        check_calibrate(self.calibrate, plan.left_out)
 
     def _calibrate(
         self, fitted: Trained, rows: TrainingRows, steepness: float | None
     ) -> float | None:
-        if self.calibrate is True and not self._goes_on:
+        if self.calibrate is True:
             if steepness is None:
                 steepness = best_steepness(fitted, rows)
             make_steeper(fitted.model, steepness)
@@ -211,7 +205,6 @@ class GCMClassifier(BinaryOutcome, Answers):
         flatter first, by what is best on rows that members left out, which takes an early stopping
         of members; False does neither.
     :param bootstrap: models that are fitted on bootstrap samples, for bands.
-    :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
     :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param verbose: whether training shows its progress.

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from torch import Tensor
 
-from pyro_gcm._utils.validation import positive_int, share, shown
+from pyro_gcm._utils.validation import positive_int, share
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.data.tables import Table, as_frame, read_table
 from pyro_gcm.estimators.constraints import categories, directions
@@ -60,18 +60,6 @@ def in_numpy(values: Tensor) -> Array:
     return values.double().cpu().numpy()
 
 
-def same_as_first(wanted: str, first: Any, given: Any) -> None:
-    """Refuse what a warm start cannot change.
-
-    :param wanted: the beginning of the message.
-    :param first: what the first fit had.
-    """
-    if given != first:
-        raise ValueError(
-            f"{wanted} of the first fit, {first!r}, in a warm start, got {shown(given)}"
-        )
-
-
 def bands_of(draws: Array, kind: str, level: float) -> Bands:
     """The central band of draws [S, n]: two of their order statistics, without interpolation.
 
@@ -101,7 +89,6 @@ class MonotoneEstimator(FittedState):
     learning_rate: float | None = None
     early_stopping: bool | str = "auto"
     bootstrap: int = 0
-    warm_start: bool = False
     random_state: Any = 0
     device: str = "auto"
     verbose: bool = False
@@ -119,11 +106,6 @@ class MonotoneEstimator(FittedState):
         """
         return response
 
-    @property
-    def _goes_on(self) -> bool:
-        """Whether `fit` trains on from the last one."""
-        return self.warm_start and hasattr(self, "model_")
-
     # Fitting
 
     def _learn(self, given: GivenRows, response: str | Response) -> None:
@@ -134,39 +116,29 @@ class MonotoneEstimator(FittedState):
         """
         columns, y, weight, groups = given
         count = positive_int("bootstrap", self.bootstrap, minimum=0)
-        goes_on = self._goes_on
-        if goes_on:
-            encoding = self.encoding_
-            self._check_warm_start(count)
-        else:
-            signs = directions(self.monotonic_cst, len(columns), columns.names)
-            chosen = categories(self.categorical_features, columns, columns.names)
-            encoding = TableEncoding.learn(columns, signs, chosen)
-            if empty := [column.label for column in columns if column.is_missing.all()]:
-                warn_user(f"X has no value in {', '.join(empty)}: nothing can be learned from it")
+        signs = directions(self.monotonic_cst, len(columns), columns.names)
+        chosen = categories(self.categorical_features, columns, columns.names)
+        encoding = TableEncoding.learn(columns, signs, chosen)
+        if empty := [column.label for column in columns if column.is_missing.all()]:
+            warn_user(f"X has no value in {', '.join(empty)}: nothing can be learned from it")
         weights = None if weight is None else torch.tensor(weight)
         widths = [code.width for code in encoding.columns if code.width] or [1]
         rows = TrainingRows(*encoding(columns), y, weights, widths, encoding.ordered, groups)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         common: Any = {"device": self.device, "progress": bool(self.verbose)}
-        if not goes_on:
-            response = self._settled(response, rows, seed=seed, **common)
-        plan, trainings = self._plan(response, rows), list[Trained]()
+        plan = self._plan(self._settled(response, rows, seed=seed, **common), rows)
         self._check_plan(plan)
-        steepness: float | None = None
-        before = [self.model_, *self.bootstrap_models_] if goes_on else [None] * (1 + count)
-        for number, earlier in enumerate(before):
+        trainings, steepness = list[Trained](), None
+        for number in range(1 + count):
             drawn = rows.resampled(seed + number) if number else rows
-            common |= {"seed": seed + number, "before": earlier}
             like = trainings[0].result if number else None
-            trainings.append(trained(plan, drawn, like=like, **common))
+            trainings.append(trained(plan, drawn, like=like, seed=seed + number, **common))
             steepness = self._calibrate(trainings[-1], drawn, steepness)
         # All that follows is after the training: a fit that fails leaves the last one.
-        if not goes_on:
-            self.n_features_in_ = len(columns)
-            self.__dict__.pop("feature_names_in_", None)
-            if columns.names is not None:
-                self.feature_names_in_ = np.array(columns.names, dtype=object)
+        self.n_features_in_ = len(columns)
+        self.__dict__.pop("feature_names_in_", None)
+        if columns.names is not None:
+            self.feature_names_in_ = np.array(columns.names, dtype=object)
         self.encoding_, history = encoding, trainings[0].result.rows
         self.model_, *self.bootstrap_models_ = [each.model for each in trainings]
         self._learn_out_of_fold(trainings[0], rows)
@@ -189,20 +161,12 @@ class MonotoneEstimator(FittedState):
     def _learn_out_of_fold(self, fitted: Trained, rows: TrainingRows) -> None:
         """Learn from what members predict of rows that they left out; nothing by default."""
 
-    def _check_warm_start(self, bootstrap: int) -> None:
-        """Refuse options that a warm start cannot change, rather than leave them out."""
-        known = getattr(self, "feature_names_in_", None)
-        wanted = directions(self.monotonic_cst, self.n_features_in_, known)
-        signs = [column.sign for column in self.encoding_.columns]
-        same_as_first("monotonic_cst must be that", signs, wanted)
-        same_as_first("bootstrap must be that", len(self.bootstrap_models_), bootstrap)
-
     def _given(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> GivenRows:
         """The rows of a weight above 0 that `fit` was given.
 
         :param y: an array or tensor of n rows.
         """
-        columns = self._columns(X) if self._goes_on else read_table(X, self)
+        columns = read_table(X, self)
         check_consistent_length(columns[0].is_missing, y)
         labels = None if groups is None else group_labels(groups, len(y))
         given = row_weights(sample_weight, y)

@@ -36,7 +36,6 @@ class IGCMRegressor(RealOutcome):
     :param early_stopping: whether a first model, of 85 % of the rows, says how many epochs are best
         for another one of all rows; "auto" does so with 20 rows or more, if `epochs` is None.
     :param bootstrap: models that are fitted on bootstrap samples, for bands.
-    :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
     :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param verbose: whether training shows its progress.
@@ -90,7 +89,6 @@ class IGCMClassifier(BinaryOutcome):
     :param calibrate: "auto" shifts the costs after the training, so that the mean probability of
         the training rows is their rate of events; False does not.
     :param bootstrap: models that are fitted on bootstrap samples, for bands.
-    :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
     :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param verbose: whether training shows its progress.

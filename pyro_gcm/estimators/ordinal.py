@@ -68,7 +68,6 @@ class GCMOrdinal(ClassOutcome, Answers):
         the rows says how many epochs are best for one on all. "auto" does so with 20 rows
         or more, of members up to 20,000, if `epochs` is None.
     :param bootstrap: models that are fitted on bootstrap samples, for bands.
-    :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
     :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param verbose: whether training shows its progress.

@@ -16,7 +16,7 @@ from torch import Tensor
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import as_tensor, one_of, positive_int, share, vector
 from pyro_gcm.estimators.answers import Answers
-from pyro_gcm.estimators.estimator import MonotoneEstimator, in_numpy, same_as_first
+from pyro_gcm.estimators.estimator import MonotoneEstimator, in_numpy
 from pyro_gcm.estimators.targets import Array, row_weights, target_numbers
 from pyro_gcm.estimators.training import Trained, TrainingRows
 from pyro_gcm.inference import fit
@@ -169,7 +169,6 @@ class GCMRegressor(RealOutcome, Answers):
         the rows says how many epochs are best for one on all. "auto" does so with 20 rows
         or more, of members up to 20,000, if `epochs` is None.
     :param bootstrap: models that are fitted on bootstrap samples, for bands.
-    :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
     :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param verbose: whether training shows its progress.
@@ -221,11 +220,6 @@ class GCMRegressor(RealOutcome, Answers):
             found = model.predictive(held.x, held.r).crps(held.y).cpu().double()
             scores[name] = float((held.weights * found).sum())
         return min(scores, key=scores.__getitem__)
-
-    def _check_warm_start(self, bootstrap: int) -> None:
-        if self.response != "auto":
-            same_as_first("response must be that", self.response_, self.response)
-        super()._check_warm_start(bootstrap)
 
     def predict_quantiles(self, X: Any, levels: Any = (0.05, 0.25, 0.5, 0.75, 0.95)) -> Array:
         """Quantiles of y for each row, [n, L]: monotone as the mean is, and never crossing.

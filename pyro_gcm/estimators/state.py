@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from html import escape
 from numbers import Real
 from types import FunctionType
@@ -18,7 +18,6 @@ from pyro_gcm._utils.torch_state import one_thread
 from pyro_gcm._utils.warn import told_once
 from pyro_gcm.estimators.encoding import TableEncoding
 from pyro_gcm.estimators.kinds import kind_of
-from pyro_gcm.estimators.scorer import Scorer
 from pyro_gcm.estimators.targets import Array, Values
 from pyro_gcm.io.tree import plain
 from pyro_gcm.models import GCM, IGCM
@@ -105,23 +104,6 @@ class FittedState(BaseEstimator):
             data["ranks"] = self.ranks_.tolist()
         samples = {f"bootstrap_{n}": model for n, model in enumerate(self.bootstrap_models_)}
         return data, {"model": self.model_, **samples}
-
-    def scorer(
-        self,
-        *,
-        keep: Sequence[str] = (),
-        quantiles: Sequence[float] = (),
-        level: float | None = None,
-    ) -> Scorer:
-        """A function of a batch of rows that can be pickled, see `Scorer`.
-
-        :param keep: columns of the batch to copy to the result.
-        :param quantiles: of y, or of the time of an event, in (0, 1).
-        :param level: of bands around the prediction.
-        :raises sklearn.exceptions.NotFittedError: before `fit`.
-        :raises ValueError: as `Scorer` does.
-        """
-        return Scorer(self, keep=keep, quantiles=quantiles, level=level)
 
     @classmethod
     def from_saved_state(cls, data: dict[str, Any], parts: dict[str, Any]) -> Any:

@@ -72,7 +72,6 @@ class GCMSurvival(Answers):
         the rows says how many epochs are best for one on all. "auto" does so with 20 rows
         or more, of members up to 20,000, if `epochs` is None.
     :param bootstrap: models that are fitted on bootstrap samples, for bands.
-    :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
     :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param verbose: whether training shows its progress.
@@ -127,8 +126,7 @@ class GCMSurvival(Answers):
             another form.
         :raises ValueError: for wrong shapes, values or options, and impossible times.
         """
-        known = self.event_codes_ if self._goes_on else None
-        times, codes = event_times(y, known)
+        times, codes = event_times(y)
         given = self._given(X, times.columns(), sample_weight, groups)
         seen = given.y[:, :2]
         at = np.unique(seen[(seen > 0.0) & seen.isfinite()].numpy())

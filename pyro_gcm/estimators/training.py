@@ -130,7 +130,6 @@ class TrainingPlan:
 
     :param build: function seed -> untrained model.
     :param options: function model -> options of `fit`.
-    :param again: epochs of a training that goes on; as many as in `options` by default.
     :param prior: weight of `TrainingRows.with_prior`, as a number of rows; 0 for none.
     :param left_out: by how many members each row is left out, which say when to stop.
     :param searches: whether to search for the number of epochs.
@@ -138,7 +137,6 @@ class TrainingPlan:
 
     build: Callable[[int], GCM | IGCM]
     options: Callable[[Any], Mapping[str, Any]]
-    again: int | None = None
     prior: float = 0.0
     left_out: int = 0
     searches: bool = False
@@ -193,7 +191,7 @@ def gcm_plan(
         return vars(settings.training(model)) | {"epochs": most}
 
     prior = PRIOR if count in FEW_ROWS else 0.0
-    return TrainingPlan(build, of_members, settings.epochs, prior, left_out)
+    return TrainingPlan(build, of_members, prior, left_out)
 
 
 def igcm_plan(options: Any, response: str | Response, rows: TrainingRows) -> TrainingPlan:
@@ -228,8 +226,7 @@ def _plain(
     def of_training(model: OrderEventModel) -> dict[str, Any]:
         return {**vars(model.training_defaults(count)), **training}
 
-    again = getattr(options, "n_iter_", None) if searches else None  # as many as were found
-    return TrainingPlan(build, of_training, again, searches=searches)
+    return TrainingPlan(build, of_training, searches=searches)
 
 
 def _asked(options: Any) -> tuple[dict[str, Any], dict[str, Any], bool | str]:
@@ -253,33 +250,27 @@ def trained(
     *,
     seed: int,
     like: FitResult | None = None,
-    before: Any = None,
     **common: Any,
 ) -> Trained:
     """A trained model, and the result of its training.
 
     :param like: of an earlier training, whose epochs are taken in place of those of the plan.
-    :param before: a trained model that is trained on, in its own units.
     :param common: options of `fit`.
     """
-    model = plan.build(seed) if before is None else before
-    options = {**plan.options(model), "standardize": before is None}
-    looks = before is None and like is None
-    if before is not None:
-        options["epochs"] = plan.again or options["epochs"]
-    elif like is not None:
+    model = plan.build(seed)
+    options = dict(plan.options(model))
+    if like is not None:
         options["epochs"] = like.best_epoch
         if plan.left_out or plan.searches:
             options["schedule"] = SCHEDULE
     if plan.prior:
-        if before is None:  # the units are those of the rows themselves
-            model.learn_units(*rows[:3])
+        model.learn_units(*rows[:3])  # the units are those of the rows themselves
         rows, options["standardize"] = rows.with_prior(plan.prior, seed), False
     options |= {"sample_weight": rows.weight, "seed": seed, **common}
     columns = rows.x, rows.r, rows.y
-    if looks and plan.left_out:
+    if like is None and plan.left_out:
         options |= {"left_out": plan.left_out, "groups": rows.groups}
         return Trained(model, *cross_fit(model, *columns, **options))
-    if looks and plan.searches:
+    if like is None and plan.searches:
         options |= {"epochs": search_epochs(model, *columns, **options), "schedule": SCHEDULE}
     return Trained(model, fit(model, *columns, **options))

@@ -67,7 +67,6 @@ CALLS: dict[str, Callable[[], Any]] = {
     "fit_members": lambda: fit_members(X, R, Y, settings=SETTINGS, progress=False),
     "baselines.fit_many": lambda: baselines.fit_many([BASELINE], [X], [R], [Y], seeds=[0], **ONE),
     "fit of an estimator": lambda: GCMClassifier(**SMALL, bootstrap=1).fit(TABLE, LABELS),
-    "scorer": lambda: fitted(GCMClassifier).scorer()(TABLE),
     "pyro-gcm fit": lambda: command(*FIT_COMMAND),
     "pyro-gcm predict": lambda: command("predict", "model", "data.csv", "--bands"),
 }

@@ -131,13 +131,3 @@ def test_survival_times_are_split_and_cross_validated() -> None:
     ours = cross_val_score(model, X, TIMES, cv=3, error_score="raise")
     of_arrays = cross_val_score(model, X, structured(CAME), cv=3, error_score="raise")
     assert (ours == of_arrays).all()
-
-
-def test_a_warm_start_keeps_the_codes_of_the_first_fit() -> None:
-    codes = np.where(CAME, 2, 1)
-    model = GCMSurvival(**SMALL, warm_start=True)
-    with pytest.warns(UserWarning, match="events of 1 and 2"):
-        model.fit(X, (codes, TIME))
-    with pytest.warns(UserWarning, match="all rows are censored"):
-        model.fit(X, (np.ones_like(codes), TIME))
-    assert model.event_codes_ == (1, 2)

@@ -197,4 +197,4 @@ def test_a_bad_cell_of_a_long_batch_has_its_row_there(model: GCMClassifier) -> N
     X = pd.concat([rows()[0]] * 110, ignore_index=True)  # 8,800 rows, more than are read at once
     X.loc[8500, "debt"] = np.inf
     with pytest.raises(ValueError, match="is infinite in row 8500"):
-        model.scorer()(X)
+        model.predict(X)

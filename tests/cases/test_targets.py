@@ -26,6 +26,7 @@ from pyro_gcm import GCM, fit_members
 from pyro_gcm.audit import audit_table
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.estimators import GCMClassifier, GCMOrdinal, GCMRegressor, GCMSurvival, IGCMClassifier
+from pyro_gcm.estimators.kinds import predictions
 from pyro_gcm.models.member_settings import MemberSettings
 
 LABELS: dict[str, tuple[Any, list[Any]]] = {
@@ -126,7 +127,7 @@ def test_the_positive_class_is_the_event_everywhere(kind: Any, tmp_path: Path) -
     loaded = pyro_gcm.load(pyro_gcm.save(model, tmp_path / "model"))
     event = model.predict_proba(X)[:, model.event_column_]
     for each in (model, loaded):
-        found = each.scorer()(X)
+        found = predictions(each, X)
         assert (found["probability"] == event).all()
         assert (found["class"] == model.predict(X)).all()
     # The metrics of scikit-learn take the columns in sorted order.
@@ -140,9 +141,6 @@ def test_the_positive_class_is_the_event_everywhere(kind: Any, tmp_path: Path) -
         assert (model.explain(X)["probability"].to_numpy() == event).all()
     with pytest.raises(ValueError, match=r"positive must be one of the classes \['no', 'yes'\]"):
         kind(**options, positive="maybe").fit(X, WORDS)
-    model.set_params(warm_start=True, positive="yes")
-    with pytest.raises(ValueError, match="positive must be that of the first fit, 'no', in a warm"):
-        model.fit(X, WORDS)
 
 
 #: Tables that say little: the estimator, X, y and the one warning.
@@ -238,8 +236,7 @@ def test_a_positive_class_of_the_command_line_is_that_of_python(
     run("predict", "model", "data.csv", "--out=found.parquet")
     model, found = pyro_gcm.load("model"), pd.read_parquet("found.parquet")
     assert model.positive == values[0]
-    for classes in (model.predict(X), model.scorer()(X)["class"]):
-        assert found["class"].tolist() == classes.tolist()
+    assert found["class"].tolist() == model.predict(X).tolist()
     assert (found["probability"] == model.predict_proba(X)[:, 0]).all()
     run("report", "model", "data.csv", "--pairs=9", "--out=r.html")
     assert f"“late” is “{values[0]}”" in Path("r.html").read_text(encoding="utf-8")

@@ -120,10 +120,6 @@ def outcome(call: Callable[[], Any]) -> Any:
             return "refused"
 
 
-def probability(scored: Any) -> Any:
-    return pd.Series(scored["probability"]).to_numpy()
-
-
 def of_command(path: Path, model: Path) -> Any:
     done = run("predict", model, path, "--quiet")
     if done.code:
@@ -146,12 +142,11 @@ def test_a_table_is_the_same_through_every_door(
         table = frame(rows)
         if wrong:
             table = WRONGS[wrong](table)
-        score, forms = model.scorer(), in_memory(table)
+        forms = in_memory(table)
         expected = outcome(lambda: model.predict_proba(table)[:, 1])
         assert (expected == "refused") == (wrong is not None), (wrong, expected)
         for name, form in forms.items():
             assert outcome(lambda f=form: model.predict_proba(f)[:, 1]) == expected, name
-            assert outcome(lambda f=form: probability(score(f))) == expected, name
         for ending in FILES:
             path = written(table, tmp_path / f"table.{ending}")
             assert outcome(lambda p=path: of_command(p, place / "model")) == expected, ending

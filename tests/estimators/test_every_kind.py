@@ -1,11 +1,17 @@
-"""What estimators of every kind do alike: warm starts, questions, bands and scores."""
+"""What estimators of every kind do alike: questions, bands, scores, and other processes."""
+
+import re
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from loans import loans
 
-from pyro_gcm import estimators
+from pyro_gcm import estimators, save
 from pyro_gcm.estimators.kinds import monotone_prediction, scores
 
 X, LABELS = loans(240)
@@ -29,18 +35,24 @@ def fitted(kind, **more):
     return getattr(estimators, kind)(**options).fit(X, y)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_warm_start_goes_on_with_the_columns_it_has(kind):
-    model, y = fitted(kind, warm_start=True, bootstrap=1), KINDS[kind][1]
-    first, columns = monotone_prediction(model, X), model.encoding_
-    model.fit(X[::2].assign(job="unseen"), y[::2])
-    assert model.encoding_ is columns
-    assert len(model.bootstrap_models_) == 1
-    assert model.n_iter_ == 2
-    assert 0.0 < np.abs(monotone_prediction(model, X) - first).max() < 0.5 * (1 + np.ptp(first))
-    if hasattr(model, "classes_"):
-        with pytest.raises(ValueError, match="classes of the first fit"):
-            model.fit(X, np.where(LABELS == "yes", "u", "v"))
+def test_the_recipe_of_the_documentation_scores_parts_in_other_processes(tmp_path):
+    pages = Path(__file__).parents[2] / "docs" / "saving.md"
+    recipe = re.search("## Score large.*?```python\n(.*?)```", pages.read_text(), re.DOTALL)[1]
+    (tmp_path / "recipe.py").write_text(recipe)
+    model, rows = fitted("GCMClassifier"), X.assign(id=range(240), note="x")
+    save(model, tmp_path / "auction")
+    call = "import sys, pandas as pd; from recipe import score; "
+    call += "score(pd.read_pickle('rows')).to_pickle('scored')"
+    rows.to_pickle(tmp_path / "rows")
+    subprocess.run([sys.executable, "-c", call], check=True, cwd=tmp_path)
+    whole = pd.read_pickle(tmp_path / "scored")
+    assert (whole["probability"] == model.predict_proba(X)[:, 1]).all()
+    namespace = {}
+    exec(recipe, namespace)
+    score = partial(namespace["score"], folder=str(tmp_path / "auction"))
+    parts = [rows[:7], rows[7:7], rows[7:240]]  # as mapInPandas and map_partitions give them
+    pd.testing.assert_frame_equal(pd.concat(map(score, parts)), whole)
+    assert score(rows[:0]).dtypes.equals(whole.dtypes)
 
 
 @pytest.mark.filterwarnings("ignore:.*beyond the training rows")

@@ -1,7 +1,5 @@
 """What was once read in another way than it was meant, or failed with an unclear error."""
 
-import re
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -35,15 +33,6 @@ def test_directions_are_never_read_by_the_wrong_name(numbers):
     swapped = X.set_axis([1, 0], axis=1)  # the names of columns are text, and these two "1" and "0"
     model = GCMClassifier(**{**OPTIONS, "monotonic_cst": {0: -1}}).fit(swapped, y)
     assert [column.sign for column in model.encoding_.columns] == [0, -1]
-
-
-def test_a_warm_start_refuses_other_directions_and_samples(numbers):
-    model = GCMClassifier(**OPTIONS, warm_start=True).fit(*numbers)
-    with pytest.raises(ValueError, match=re.escape("first fit, [-1, 1], in a warm start")):
-        model.set_params(monotonic_cst={"debt": -1}).fit(*numbers)
-    model.set_params(monotonic_cst=DIRECTIONS, bootstrap=2)
-    with pytest.raises(ValueError, match="bootstrap must be that of the first fit, 0, in a warm"):
-        model.fit(*numbers)
 
 
 def test_columns_without_a_type_are_missing(model, numbers):

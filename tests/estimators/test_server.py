@@ -59,8 +59,7 @@ def answers(server: Any, requests: list[list[dict[str, Any]]]) -> tuple[list[Any
     async def ask() -> tuple[list[Any], int]:
         batches, calls = server.app.state.batches, []
         score = batches.score
-        batches.score = lambda frame: calls.append(len(frame)) or score(frame)
-        batches.score.names = score.names
+        batches.score = lambda rows: calls.append(len(rows)) or score(rows)
         sent = [server.predict(server.Request(rows=rows)) for rows in requests]
         return await asyncio.gather(*sent, return_exceptions=True), len(calls)
 
@@ -97,10 +96,9 @@ def test_an_error_of_the_model_answers_and_the_server_goes_on(server: Any) -> No
         batches = server.app.state.batches
         score = batches.score
 
-        def broken(frame: pd.DataFrame) -> None:
+        def broken(rows: list[Any]) -> None:
             raise RuntimeError("out of memory")
 
-        broken.names = score.names  # type: ignore[attr-defined]
         batches.score = broken
         first = await asyncio.gather(batches.answer(rows), return_exceptions=True)
         batches.score = score

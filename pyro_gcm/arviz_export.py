@@ -66,7 +66,8 @@ def to_arviz(
       (`PosteriorDraws`). The draws are independent, so that R-hat has nothing to say.
 
     Costs are in the units of the revenues where there is one for each, else as `posterior` has
-    them. Saved by its own `to_netcdf` and read by `arviz.from_netcdf`.
+    them; the attribute `units` of c, x and r says so. Saved by its own `to_netcdf` and read by
+    `arviz.from_netcdf`.
 
     :param x: [B, x_dim]; the columns and the index of a DataFrame become coordinates.
     :param r: [B, r_dim], likewise.
@@ -86,10 +87,8 @@ def to_arviz(
     }
     for site, labels in getattr(model, "coordinates", {}).items():
         coords[f"{site}_dim_0"] = labels
-    units = "data" if model.costs_have_units else "standard"
     options: Any = {
         "num_samples": num_samples,
-        "units": units,
         "method": method,
         "num_proposals": num_proposals,
         "progress": progress,
@@ -97,14 +96,20 @@ def to_arviz(
     observed = model.response.columns_of(model.response.outcome(y))
     draws = model.posterior(x, r, y, seed=seed + 1, **options)  # which checks the rows
     prior = model.posterior(x, r, seed=seed, **options)
-    if units == "data":
+    if model.costs_have_units:
         coords["cost"] = coords["revenue"]
 
+    def arranged(values: Mapping[str, Tensor], leading: tuple[str, ...]) -> Any:
+        found = _dataset(values, leading, coords)
+        for name in found.data_vars.keys() & {"c", "x", "r"}:
+            found[name].attrs["units"] = model.units_of_costs if name == "c" else "data"
+        return found
+
     def sites(values: Mapping[str, Tensor]) -> Any:
-        return _dataset({k: v.unsqueeze(0) for k, v in values.items()}, ("chain", "draw"), coords)
+        return arranged({k: v.unsqueeze(0) for k, v in values.items()}, ("chain", "draw"))
 
     def rows(values: Mapping[str, Tensor]) -> Any:
-        return _dataset(values, (), coords)
+        return arranged(values, ())
 
     quality = {name: values for name, values in draws.quality().items() if name != "proposals"}
     groups = {

@@ -67,8 +67,8 @@ def test_groups_of_the_installed_line_hold_the_draws_of_the_model_of_this_seed()
     assert type(result).__name__ == line
     assert groups(result) == GROUPS
     assert result["posterior"].attrs["inference_library"] == "pyro_gcm"
-    prior = model.posterior(x, r, seed=5, units="data", **QUIET)
-    draws = model.posterior(x, r, y, seed=6, units="data", **QUIET)
+    prior = model.posterior(x, r, seed=5, **QUIET)
+    draws = model.posterior(x, r, y, seed=6, **QUIET)
     for group, sites in (("prior", prior), ("posterior", draws)):
         assert set(result[group].data_vars) == {"z", "c"}
         for name in ("z", "c"):
@@ -102,6 +102,8 @@ def test_dimensions_have_names_and_coordinates() -> None:
         ("constant_data", "covariate", ["x[0]", "x[1]"]),
     ):
         assert result[group][name].values.tolist() == values
+    assert result["posterior"]["c"].attrs["units"] == "data"
+    assert result["constant_data"]["r"].attrs["units"] == "data"
     alternatives = GCM(2, 2, alternatives=3, costs=4, p0="constant")
     for model, site, own in (
         (alternatives, "c", {"alternative": 3, "cost": 4}),

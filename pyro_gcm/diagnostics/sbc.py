@@ -130,7 +130,7 @@ def simulation_based_calibration(
     :param sites: which of "z", "k" and "c" to rank; all by default.
     :param sampler: function (x, r, y, *, num_samples, seed) -> draws by site, z [S, B, D] (and k
         [S, B, K]) and, if they are ranked, c [S, B, (G,) K] in the units of `simulate`;
-        `model.cost_posterior` with units="standard" by default; `partial(guide_draws, model)` tests
+        `model.cost_posterior` by default; `partial(guide_draws, model)` tests
         the guide.
     :param batch_size: maximum number of simulations in a call of the sampler.
     :param seed: seed of the simulations, of the sampler, and of the order of equal values.
@@ -154,7 +154,7 @@ def simulation_based_calibration(
         x = matrix("x", x, model.x_dim, "x_dim")
     if x is not None or size is not None:
         _default_bins(positive_int("size", size if x is None else len(x)), num_draws)
-    draw: Any = sampler or partial(model.cost_posterior, units="standard", progress=False)
+    draw: Any = sampler or partial(model.cost_posterior, progress=False)
     with torch.no_grad(), evaluating(model):
         # Not `seed` itself, because a sampler with the same generator could repeat the true draws.
         truth = _simulated(model, size, x, r, _next_seed(seeds))
@@ -296,8 +296,10 @@ def _log_densities(
     p_y, p_c, name = replayed.p_y, replayed.left["c"].fn, "k" if "k" in latents else "r"
     log_p = {f"log p(y|z, {name})": p_y.log_prob(y)}
     if with_cost:
-        log_p[f"log p(y|z, c, {name})"] = p_y.given_cost(latents["c"]).log_prob(y)
-        log_p["log p(c|z)"] = p_c.log_prob(latents["c"])
+        units, c = model.cost_units(r), latents["c"]
+        c = c if units is None else units.to_standard(c)
+        log_p[f"log p(y|z, c, {name})"] = p_y.given_cost(c).log_prob(y)
+        log_p["log p(c|z)"] = p_c.log_prob(c)
     return log_p
 
 

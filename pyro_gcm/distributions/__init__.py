@@ -1,7 +1,7 @@
 """Order events, their exact cost posterior, and the families of their costs."""
 
 from pyro_gcm.distributions.base import LazyDistribution
-from pyro_gcm.distributions.costs import InfiniteCost, shifted
+from pyro_gcm.distributions.costs import CostUnits, InfiniteCost, shifted
 from pyro_gcm.distributions.curve_outcome import AlongAxis, EventTime, OrderedLevel
 from pyro_gcm.distributions.families import CostFamily, cost_family, register_cost_family
 from pyro_gcm.distributions.joint import (
@@ -19,6 +19,7 @@ __all__ = [
     "AlongAxis",
     "CostFamily",
     "CostPosterior",
+    "CostUnits",
     "EventTime",
     "GuessedEvent",
     "InfiniteCost",

@@ -1,4 +1,4 @@
-"""Costs that may be infinite, and costs that are shifted."""
+"""Costs that may be infinite, costs that are shifted, and costs in the units of the data."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from pyro_gcm._utils.bisection import rounded_up
+from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable
 from pyro_gcm.distributions.families import (
@@ -150,3 +152,78 @@ def shifted(cost: Any, by: Tensor) -> Any:
     events = len(cost.event_shape)
     parameters["loc"] = parameters["loc"] + by.reshape(*by.shape, *(1,) * events)
     return of_same_family(base, **parameters).to_event(events)
+
+
+class CostUnits:
+    """The units of the data, those of the revenues, for costs that are compared with them.
+
+    A story has its costs in standardised units, and site c of a program, or of a posterior, is in
+    those of the data. Rounding does not move a cost across its revenue, either way.
+
+    :param units: of the revenues.
+    :param r: revenues [B, K] in the units of the data.
+    :param threshold: what costs are compared with, [B, K]: the standardised revenues.
+    """
+
+    def __init__(self, units: Standardizer, r: Tensor, threshold: Tensor) -> None:
+        self.units, self.r, self.threshold = units, r, threshold
+
+    def to_data(self, cost: Tensor) -> Tensor:
+        """Standardised costs [..., B, K] in the units of the data."""
+        value = self.units.inverse(cost)
+        # The first number that is not below r.
+        return _on_side(value, rounded_up(self.r, value.dtype), cost < self.threshold)
+
+    def to_standard(self, cost: Tensor) -> Tensor:
+        """Costs [..., B, K] in the units of the data, standardised."""
+        standard = torch.where(cost.isinf(), cost.to(self.threshold), self.units(cost))
+        return _on_side(standard, self.threshold, cost < self.r)
+
+    def of(self, cost: Any) -> CostsInUnits:
+        """The distribution of standardised costs, with draws in the units of the data."""
+        return CostsInUnits(cost, self)
+
+
+class CostsInUnits(TorchDistribution):
+    """Costs in the units of the data.
+
+    :param standard: distribution of the standardised costs, of event shape [K].
+    :param units: of the data.
+    """
+
+    arg_constraints: dict[str, Any] = {}
+
+    def __init__(self, standard: Any, units: CostUnits) -> None:
+        self.standard, self.units = standard, units
+        self.has_rsample = standard.has_rsample
+        super().__init__(standard.batch_shape, standard.event_shape, validate_args=False)
+
+    @constraints.dependent_property(is_discrete=False, event_dim=1)
+    def support(self) -> Any:
+        """All real numbers."""
+        return constraints.independent(constraints.real, 1)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> CostsInUnits:
+        """The same distribution with a larger batch shape."""
+        return CostsInUnits(self.standard.expand(torch.Size(batch_shape)), self.units)
+
+    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+        """Draws of shape `sample_shape + batch_shape + [K]`."""
+        return self.units.to_data(self.standard.sample(torch.Size(sample_shape)))
+
+    def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:
+        """The same, reparametrised."""
+        return self.units.to_data(self.standard.rsample(torch.Size(sample_shape)))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Log-density, of shape `sample_shape + batch_shape`; an atom at infinity keeps its own."""
+        log_p: Tensor = self.standard.log_prob(self.units.to_standard(value))
+        log_unit = self.units.units.scale.log().sum().to(log_p.dtype)
+        return log_p - torch.where(value.isinf().all(-1), 0.0, log_unit)
+
+
+def _on_side(values: Tensor, bound: Tensor, below: Tensor) -> Tensor:
+    """Values of which rounding has moved none across a bound: below it where they are to be."""
+    highest = torch.nextafter(bound, bound.new_tensor(-math.inf))
+    values = torch.where(below & (values >= bound), highest, values)
+    return torch.where(~below & (values < bound), bound, values)

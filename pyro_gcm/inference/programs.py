@@ -56,10 +56,16 @@ class Programmed(Reader):
         return self.speak(pyro.sample, name, fn, obs=value, infer=infer)
 
     def leave(self, name: str, p: Any) -> Left:
-        """A cost: its distribution beside its draw, or alone where a handler hands it back."""
+        """A cost: its distribution beside its draw, or alone where a handler hands it back.
+
+        The site is in the units of the data where there is a cost for each revenue.
+        """
         left = super().leave(name, p)
-        value = self.speak(pyro.sample, name, left.fn)
-        return value if isinstance(value, Left) else Left(name, left.fn, value)
+        units = self.model.cost_units(self.values.get("r", self.r))
+        value = self.speak(pyro.sample, name, left.fn if units is None else units.of(left.fn))
+        if isinstance(value, Left):
+            return value
+        return Left(name, left.fn, value if units is None else units.to_standard(value))
 
     def outcome(self, p: Any, obs: Any) -> Any:
         """The outcome."""

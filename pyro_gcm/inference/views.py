@@ -147,7 +147,9 @@ class CollapseMessenger(Messenger):
                     f"site '{name}' is observed and cannot be integrated out: run the "
                     "explicit program, without collapse"
                 )
-            self._left[name] = msg["value"] = Left(name, msg["fn"])
+            fn = msg["fn"]
+            own = getattr(fn, "standard", fn), None, getattr(fn, "units", None)
+            self._left[name] = msg["value"] = Left(name, *own)
             msg["done"], msg["stop"] = True, True
             msg["infer"] = {**msg["infer"], "collapsed": True}
         elif name == self.outcome:
@@ -161,7 +163,7 @@ class CollapseMessenger(Messenger):
                     "name the sites with collapse(model, cost=..., outcome=...)"
                 )
         cost, kernel = self._left[self.cost], self._left.get(self.kernel or "")
-        self._left = {}
+        self._left, self._units = {}, cost.units
         if getattr(fn, "cost", None) is cost and hasattr(fn, "marginalize"):
             fn, cost.is_used = fn.marginalize(cost.fn), True
         for left, what in ((cost, "cost"), (kernel, "revenue")):
@@ -190,7 +192,9 @@ class UncollapseMessenger(CollapseMessenger):
                 if self.kernel is not None:
                     k = pyro.sample(self.kernel, marginal.revenue_posterior(y))
                     marginal = marginal.given_revenue(k)
-                pyro.sample(self.cost, _GuardedSite(marginal.cost_posterior(y), 0))
+                cost = marginal.cost_posterior(y)
+                cost = cost if self._units is None else self._units.of(cost)
+                pyro.sample(self.cost, _GuardedSite(cost, 0))
             finally:
                 self._recovering = False
         elif self._recovering and isinstance(fn := msg["fn"], _GuardedSite):
@@ -243,7 +247,9 @@ class SiteGuard(Messenger):
         if msg["name"] == "c":
             self._infer = msg["infer"]
         elif msg["name"] == "y":
-            guided = getattr(msg["fn"], "cost", None) is self._guided is not None
+            guided = (
+                isinstance(getattr(msg["fn"], "cost", None), Tensor) and self._guided is not None
+            )
             if guided or (self._from_prior and msg["is_observed"]):
                 msg["fn"] = _GuardedSite(msg["fn"], 0)
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from pyro_gcm._utils.standardizer import KnownMoments
 from pyro_gcm._utils.validation import matrix, one_of, positive_int
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.distributions import CostUnits, OrderEvent
 from pyro_gcm.distributions.families import resolve_cost_family
 from pyro_gcm.inference.training_pair import TrainingPair, training_pair
 from pyro_gcm.models import build
@@ -36,8 +36,10 @@ class OrderEventModel(Story):
     cost_shape: tuple[int, ...]
     starts_p0: bool
     places: dict[str, int]
-    #: Whether there is one cost in the units of each revenue.
+    #: Whether there is one cost for each revenue, in its units.
     costs_have_units = False
+    #: What the costs are in the units of: "data", or what they are compared with.
+    units_of_costs = "mapped r"
     #: Number of members that z chooses from; 0 where it does not.
     members = 0
     #: How `fit` trained it last, in plain data, if it did.
@@ -121,6 +123,10 @@ class OrderEventModel(Story):
 
     def learn_features(self, x: Tensor) -> None:
         """Learn from rows [n, x_dim] what standardisation does not."""
+
+    def cost_units(self, r: Tensor) -> CostUnits | None:
+        """The units of site c at revenues [B, r_dim]; None where they are those of the story."""
+        return None
 
     @property
     def default_objective(self) -> str:

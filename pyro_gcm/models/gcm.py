@@ -15,6 +15,7 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import KnownMoments
 from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import broadcast_shapes, positive_int, seed_of
+from pyro_gcm.distributions import CostUnits
 from pyro_gcm.distributions.products import coarse
 from pyro_gcm.inference.reading import Plan, in_units
 from pyro_gcm.models import build
@@ -40,9 +41,10 @@ class GCM(Monotone):
         c ~ p(c|z)              # costs, independent of r given x
         y = 1 if c < r in the product order, else 0
 
-    The sites x, r and y are in the units of the data, c in those of the standardised (and mapped)
-    revenues. `model` is the explicit program; train `inference.conditional(model)`, as `fit` does,
-    or the whole of it with objective "joint".
+    The sites x, r and y are in the units of the data. So is c where there is one cost for each
+    revenue; with a revenue map, or several alternatives, it is in the units of the map. `model` is
+    the explicit program; train `inference.conditional(model)`, as `fit` does, or the whole of it
+    with objective "joint".
 
     `predict` and `surface` increase in r, across calls and batch sizes: see
     `prediction.base_samples`. After joint training draws of z are weighted by p(z) p(x|z) / q(z|x).
@@ -165,6 +167,7 @@ class GCM(Monotone):
             self.w_guide = Conditional(dist.Normal, columns, (self.r_dim,), hidden)
         plain = isinstance(self.revenue_map, nn.Identity)
         self.costs_have_units = plain and not isinstance(self.response, AxisResponse)
+        self.units_of_costs = "data" if self.costs_have_units else "mapped r"
 
     def make_map(self, given: Any, seed: int, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
         """The increasing map of so many revenues that is named, or the default one."""
@@ -256,6 +259,16 @@ class GCM(Monotone):
         learn = getattr(self.revenue_map, "learn", None)
         if callable(learn):
             learn(self.r_standardizer(r.to(self.device)))
+
+    def cost_units(self, r: Tensor) -> CostUnits | None:
+        """The units of site c at revenues [B, r_dim]; None where they are those of the story.
+
+        A guide of your own says `pyro.sample("c", model.cost_units(r).of(p))`, with p in the units
+        of `c_dist`.
+        """
+        if not self.costs_have_units:
+            return None
+        return CostUnits(self.r_standardizer, r, self.mapped(r))
 
     # Predictions
 

@@ -130,6 +130,7 @@ class IGCM(Surfaces):
                 kernel_map = "identity" if cost_shape == (self.k_dim,) else "positive_linear"
             sizes = self.k_dim, cost_shape
             self.kernel_map = build.revenue_map_part(kernel_map, *sizes, "kernel_map")
+            self.units_of_costs = "k" if isinstance(self.kernel_map, nn.Identity) else "mapped k"
             build.add_kernel(self, kernel_prior, kernel_guide, dr_net, hidden)
             columns = self.z_dim + self.k_dim
             self.x_decoder: Any = build.x_decoder_part(self, x_decoder, columns, hidden)

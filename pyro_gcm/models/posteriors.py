@@ -15,7 +15,6 @@ from pyro_gcm._utils.validation import (
     as_tensor,
     checked_data,
     matrix,
-    one_of,
     seed_of,
     shown,
 )
@@ -45,7 +44,7 @@ class Posteriors(Predictions):
         r: ArrayLike | None = None,
         seed: int = 0,
     ) -> dict[str, Tensor]:
-        """Draws of every site of the explicit program, by name; x, r and y in data units.
+        """Draws of every site of the explicit program, by name, in its units.
 
         They are on the device of x, the CPU for an array, and without x on that of the model.
 
@@ -101,7 +100,6 @@ class Posteriors(Predictions):
         y: ArrayLike | None = None,
         *,
         num_samples: int = 1000,
-        units: str | None = None,
         method: str = "auto",
         num_proposals: int = 4096,
         seed: int = 0,
@@ -111,7 +109,9 @@ class Posteriors(Predictions):
 
         The sites are z, c, k of `IGCM`, w after "joint" training, and y: a new outcome of the row
         with the same z (and k), for predictive checks. Given y, costs are drawn exactly and all
-        agree with it.
+        agree with it. All are in the units that they have in the program, so that `Predictive`
+        takes them as they are: c in those of r where there is one cost for each revenue, else in
+        those of what it is compared with (standardised revenues after the map; k for `IGCM`).
 
         p(z|x) is what predictions average over; for prior "standard" under objective "conditional"
         that is q(z|x). A z with finitely many values, such as a member, is drawn exactly by Bayes'
@@ -123,9 +123,6 @@ class Posteriors(Predictions):
         :param r: [B, r_dim].
         :param y: [B], or None for draws of p(z, c, y | x, r).
         :param num_samples: draws S of each row.
-        :param units: of c: "data", those of r, the default where there is one cost for each
-            revenue; or "standard", those of what the costs are compared with in the program
-            (standardised revenues, after the revenue map; k for `IGCM`), the default elsewhere.
         :param method: "auto", "enumeration", "rejection" (errors where they are impossible) or
             "importance".
         :param num_proposals: draws that importance resampling chooses from, at least 30.
@@ -136,19 +133,11 @@ class Posteriors(Predictions):
         """
         self.response.check_whole()
         rows = self.rows(x, r, y)
-        if units is None:
-            units = "data" if self.costs_have_units else "standard"
-        one_of("units", units, ("standard", "data"))
-        if units == "data" and not self.costs_have_units:
-            raise ValueError(
-                "units='data' needs a cost in the units of each revenue, as GCM with "
-                "revenue_map='identity' has"
-            )
         options: Any = {"num_samples": num_samples, "method": method, "seed": seed}
         options |= {"num_proposals": num_proposals, "progress": progress}
         if self.shared_sites():
-            return with_shared(self, units, rows, **options)
-        return posterior_draws(Target(self, units), rows, **options)
+            return with_shared(self, rows, **options)
+        return posterior_draws(Target(self), rows, **options)
 
     @prediction
     def responsibilities(self, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
@@ -175,9 +164,8 @@ class Posteriors(Predictions):
     ) -> PosteriorDraws:
         """Draws {"z": [S, B, D], "c": [S, B, (G,) K]} given the outcome, and other latent sites.
 
-        c is exact given z, and in the units of r where there is one cost for each revenue; see
-        `posterior`, which has the same options. k of `IGCM` is among them, and every latent site
-        of a row that a story of your own has.
+        c is exact given z; see `posterior`, which has the same options. k of `IGCM` is among them,
+        and every latent site of a row that a story of your own has.
         """
         draws, informed = self.posterior(x, r, y, **options), self.prediction_plan.informed
         names = [name for name in self.latent_shapes() if name not in informed]

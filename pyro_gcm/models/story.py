@@ -145,7 +145,11 @@ class Story(nn.Module):
         return found
 
     def c_dist(self, z: Tensor, x: Tensor) -> Any:
-        """p(c|z), or p(c|z, x) where a cost may be infinite or z is a member; x in data units."""
+        """p(c|z), or p(c|z, x) where a cost may be infinite or z is a member; x in data units.
+
+        Costs are in the units of what they are compared with, the standardised and mapped revenues;
+        see `cost_units` for those of site c.
+        """
         cost = self.cost_net(z)
         if self.infinite_net is None:
             return cost

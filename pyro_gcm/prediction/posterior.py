@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.bisection import rounded_up
 from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import one_of, positive_int, seed_of
 from pyro_gcm._utils.warn import warn_user
@@ -38,17 +37,15 @@ _LARGEST_ERROR = 0.3
 class Target:
     """The latent sites of a story, given its outcome.
 
-    :param units: of the costs, "standard" or "data".
     :param shared: values of the sites that all rows share, one for every row, [1, B, *event].
     """
 
     def __init__(
         self,
         model: Any,
-        units: str = "standard",
         shared: Mapping[str, Tensor] | None = None,
     ) -> None:
-        self.model, self.units, self.shared = model, units, shared or {}
+        self.model, self.shared = model, shared or {}
         self.plan, self.dtype = model.prediction_plan, model.dtype
         self.log_bound = model.response.log_likelihood_bound
         self._corrected = bool(self.plan.proposals.keys() - set(self.plan.unweighted))
@@ -111,7 +108,7 @@ class Target:
     def complete(self, draws: Draws, rows: Rows) -> dict[str, Tensor]:
         """All sites of draws that agree with y: c (and k) exactly, and y once more, a new outcome.
 
-        Costs are in these units.
+        Costs are in the units of the data where there is one for each revenue.
         """
         shape = draws.num_draws, len(rows.x)
         p_y = Predicted(self.model, self.plan, known=draws.values).read(rows.x, rows.r).p_y
@@ -137,12 +134,8 @@ class Target:
             sites["c"] = p_y.cost_posterior(rows.y).sample()
             sites["y"] = p_y.sample()  # the row's costs are drawn anew for it
         sites |= self.model.response.derived(p_y, sites["c"])
-        if self.units == "data":
-            below, c = sites["c"] < event.revenue, self.model.r_standardizer.inverse(sites["c"])
-            # Rounding does not move a draw across r: the first number that is not below it.
-            lowest = rounded_up(rows.r, c.dtype)
-            highest = torch.nextafter(lowest, lowest.new_tensor(-math.inf))
-            sites["c"] = torch.where(below, torch.minimum(c, highest), torch.maximum(c, lowest))
+        if (units := self.model.cost_units(rows.r)) is not None:
+            sites["c"] = units.to_data(sites["c"])
         return sites
 
 

@@ -27,13 +27,13 @@ from pyro_gcm.prediction.proposals import MIN_PARTICLES
 _OF_EACH = 50
 
 
-def with_shared(model: Any, units: str, rows: Rows, **options: Any) -> PosteriorDraws:
+def with_shared(model: Any, rows: Rows, **options: Any) -> PosteriorDraws:
     """Posterior draws of rows, each given a draw of its own of the sites that all rows share.
 
     Those come from their fitted guide, which has seen all rows: a row's outcome does not weigh them
     once more. Every draw of every row is a row here, with one draw.
 
-    :param units: of the costs; `options`: of `posterior_draws`.
+    :param options: of `posterior_draws`.
     """
     num_samples, count = positive_int("num_samples", options["num_samples"]), len(rows.x)
     proposals = positive_int("num_proposals", options["num_proposals"]) // _OF_EACH
@@ -49,7 +49,7 @@ def with_shared(model: Any, units: str, rows: Rows, **options: Any) -> Posterior
     number = torch.arange(num_samples * count, device=rows.x.device)
     pairs = rows.take(number % count)._replace(number=number)
     each = {name: v.transpose(0, 1).repeat_interleave(count, 1) for name, v in shared.items()}
-    target = Target(model, units, each)
+    target = Target(model, each)
     draws = posterior_draws(target, pairs, **options, warns=False)
     sites = {name: v.reshape(num_samples, count, *v.shape[2:]) for name, v in draws.sites.items()}
     quality = {n: v.reshape(num_samples, count) for n, v in draws.quality().items()}

@@ -123,12 +123,7 @@ def _completed(model: Any, name: str, sites: Mapping[str, Tensor]) -> Drawn:
         program = poutine.condition(uncollapse(model.model), flat)
         nodes: Any = poutine.trace(program).get_trace(*data).nodes
     found = {**sites, "c": nodes["c"]["value"].unflatten(0, (count, len(x)))}
-    found["c"] = model.r_standardizer.inverse(found["c"]) if _has_units(name) else found["c"]
     return found, torch.full((len(x),), float(count), dtype=torch.float64)
-
-
-def _has_units(name: str) -> bool:
-    return "r_units" in PROBLEMS[name].numbers
 
 
 def errors(drawn: Mapping[str, Tensor], worth: Tensor, known: list[Moments]) -> Scores:

@@ -99,10 +99,7 @@ def test_default_sampler_is_the_cost_posterior_of_the_model() -> None:
     model = linear(GCM)
     asked = []
 
-    def cost_posterior(
-        x: Tensor, r: Tensor, y: Tensor, *, units: str, progress: bool, **options: Any
-    ) -> Draws:
-        assert units == "standard"  # those of the program
+    def cost_posterior(x: Tensor, r: Tensor, y: Tensor, *, progress: bool, **options: Any) -> Draws:
         assert not progress  # the bar of the calibration is enough
         asked.append(len(x))
         return gaussian_posterior(model, x, r, y, **options)

@@ -29,7 +29,7 @@ Sampler = Callable[..., Draws]
 
 
 def exact(model: Any, x: Tensor, r: Tensor, y: Tensor, **options: Any) -> Draws:
-    return dict(model.cost_posterior(x, r, y, units="standard", progress=False, **options))
+    return dict(model.cost_posterior(x, r, y, progress=False, **options))
 
 
 def ignoring_x(model: Any, x: Tensor, *data: Tensor, **options: Any) -> Draws:

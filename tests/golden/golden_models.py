@@ -26,7 +26,7 @@ from zoo import KINDS, Rows, predictions, rows_of, trained
 
 FILE = Path(__file__).with_name("golden.npz")
 TOLERANCE = 1e-9
-DRAWS: dict[str, Any] = {"num_proposals": 64, "units": "standard", "progress": False}
+DRAWS: dict[str, Any] = {"num_proposals": 64, "progress": False}
 
 
 def model_of(name: str) -> Any:

@@ -81,7 +81,7 @@ def test_what_the_error_says_to_do_works() -> None:
         with pyro.plate("data", len(x), dim=-1):
             z, _ = pyro.sample("z", model.z_dist(x)), pyro.sample("w", model.w_dist())
             event = model.y_dist(model.c_dist(z, x), x, r)
-            pyro.sample("c", event.cost_posterior(y))
+            pyro.sample("c", model.cost_units(r).of(event.cost_posterior(y)))
 
     losses += trained(model.model, guide, rows())
     assert all(map(math.isfinite, losses))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from disks import content, full_disk
 
 import pyro_gcm
@@ -141,6 +142,7 @@ def test_a_save_that_is_killed_leaves_a_model_and_the_next_one_clears_up(
 ) -> None:
     process = os.fork()
     if not process:
+        torch.set_num_threads(1)  # the threads of the parent are not in a child
         stopped(pytest.MonkeyPatch(), step, lambda: os._exit(9))
         pyro_gcm.save(GCM(2, 1, seed=2), saved, overwrite=True)
         os._exit(0)

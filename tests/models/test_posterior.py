@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from posterior_toys import informative, rows
+from pyro.infer import Predictive
 from scipy.stats import ks_2samp
 from torch import Tensor, nn
 
@@ -264,7 +265,6 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"num_samples": 0}, "num_samples must be an integer of at least 1, got 0"),
     ({"num_proposals": 29}, "num_proposals must be an integer of at least 30, got 29"),
     ({"method": "exact"}, "method must be one of .*'enumeration', 'rejection', 'importance'"),
-    ({"units": "dollars"}, r"units must be one of \['standard', 'data'\]"),
 ]
 
 
@@ -283,21 +283,6 @@ def test_wrong_arguments_are_refused_before_any_work(
             method(**{"x": x, "r": r, "y": y, **change})
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: GCM(3, 2, alternatives=2),
-        lambda: GCM(3, 2, revenue_map="sigmoid"),
-        lambda: IGCM(3, 2),
-    ],
-    ids=["alternatives", "map", "implicit"],
-)
-def test_units_of_the_data_need_costs_that_have_them(make: Any) -> None:
-    x, r, y = data(4)
-    with pytest.raises(ValueError, match="units='data' needs a cost in the units of each revenue"):
-        make().posterior(x, r, y, units="data", **QUIET)
-
-
 def test_rejection_is_refused_where_proposals_have_weights_or_densities() -> None:
     x, r, y = data(4)
     joint = GCM(3, 2, prior="standard")
@@ -307,11 +292,20 @@ def test_rejection_is_refused_where_proposals_have_weights_or_densities() -> Non
             model.posterior(x, r, y, method="rejection", **QUIET)
 
 
-def test_units_only_move_the_costs() -> None:
-    model, (x, r, y) = model_of(), data(4)
-    standard = model.posterior(x, r, y, units="standard", **QUIET)
-    moved = model.posterior(x, r, y, **QUIET)  # data units where there are any
-    assert torch.equal(moved["z"], standard["z"])
-    torch.testing.assert_close(moved["c"], model.r_standardizer.inverse(standard["c"]))
-    assert moved["c"][..., 0].mean() > 40.0  # revenues are around 70 and -0.5
-    assert np.isclose(float(moved["c"][..., 1].mean()), -0.5, atol=0.3)
+@pytest.mark.parametrize("options", [{}, {"alternatives": 2}], ids=["units", "map"])
+@pytest.mark.filterwarnings("ignore:.* rows have an effective sample size")
+def test_draws_go_into_the_program_as_they_are(options: dict[str, Any]) -> None:
+    model, (x, r, y) = model_of(**options), data(200)
+    draws = model.posterior(x, r, y, **QUIET)
+    sites = {name: draws[name] for name in ("z", "c")}
+    again = Predictive(model.model, sites, return_sites=["y"], parallel=True)(x, r)["y"]
+    assert torch.equal(again, y.expand_as(again))
+    if not options:  # revenues are around 70 and -0.5
+        c = draws["c"]
+        assert ((c < r).all(-1) == (y == 1.0)).all()
+        assert c[..., 0].mean() > 40.0
+        assert np.isclose(float(c[..., 1].mean()), -0.5, atol=0.3)
+    program = Predictive(model.model, num_samples=400, return_sites=["c"], parallel=True)(x, r)["c"]
+    ours = model.posterior(x, r, num_samples=400, progress=False)["c"]
+    error = (program.var(0) / 200).sqrt()  # of the difference of two means of 400 draws
+    assert ((program.mean(0) - ours.mean(0)).abs() < 6.0 * error).all()

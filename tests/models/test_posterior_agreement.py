@@ -33,6 +33,8 @@ def model_of(kind: type = GCM, r: Tensor | None = None, **options: Any) -> Any:
 
 def compared(model: Any, r: Tensor, draws: Any) -> Tensor:
     """Whether the costs of each draw stay below what they are compared with, in [S, B]."""
+    if model.costs_have_units:
+        return (draws["c"] < r).all(-1)
     if isinstance(model, IGCM):
         revenue = model.kernel_map(draws["k"])
     else:
@@ -58,7 +60,7 @@ def test_all_draws_agree_with_both_outcomes(count: int, case: str) -> None:
     kind, options = CASES[case]
     model, r = model_of(kind, **options), prices(count)
     x, y = torch.randn(count, 3), torch.arange(count) % 2.0
-    draws = model.cost_posterior(x, r, y, num_samples=count, units="standard", **QUIET)
+    draws = model.cost_posterior(x, r, y, num_samples=count, **QUIET)
     assert draws["c"].shape[:2] == (count, count)
     assert draws["c"].dtype == torch.float32
     with torch.no_grad():
@@ -84,22 +86,27 @@ def test_draws_in_the_units_of_the_data_agree_as_well(units: str) -> None:
     model = model_of(r=r)
     x, y = torch.randn(150, 3), torch.arange(150) % 2.0
     options = {**QUIET, "num_samples": 200}
-    draws = model.cost_posterior(x, r, y, units="data", **options)
+    draws = model.cost_posterior(x, r, y, **options)
     wide = units == "too far for float32"
     assert draws["c"].dtype == (torch.float64 if wide else torch.float32)
     happened = (draws["c"] < r).all(-1)
     assert int((happened == (y == 1.0)).sum()) == 150 * 200
-    # They are the draws in standard units, moved.
-    standard = model.cost_posterior(x, r, y, units="standard", **options)["c"]
-    moved = model.r_standardizer.inverse(standard)
-    assert ((draws["c"] - moved).abs() <= 3.0 * 1e4 * 2.0**-23).all()
+    # So do they in the program, and those do that are next to a revenue.
+    known = model.cost_units(r)
+    standard = known.to_standard(draws["c"])
+    assert ((standard < known.threshold).all(-1) == (y == 1.0)).all()
+    assert ((known.to_data(standard) - draws["c"]).abs() <= 3.0 * 1e4 * 2.0**-23).all()
+    near = known.threshold + 2e-7 * torch.randn(200, *r.shape)
+    assert torch.equal(known.to_data(near) < r, near < known.threshold)
+    assert torch.equal(
+        known.to_standard(known.to_data(near)) < known.threshold, near < known.threshold
+    )
     if units == "far from 0":  # without care some would not agree
-        assert ((moved < r).all(-1) != (y == 1.0)).any()
+        assert ((model.r_standardizer.inverse(near) < r) != (near < known.threshold)).any()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
-@pytest.mark.parametrize("units", ["standard", "data"])
-def test_draws_agree_with_outcomes_that_hardly_ever_happen(units: str, dtype: torch.dtype) -> None:
+def test_draws_agree_with_outcomes_that_hardly_ever_happen(dtype: torch.dtype) -> None:
     model = model_of(cost_family="normal").to(dtype)
     distance = torch.tensor([-25.0, -12.0, -8.0, 8.0, 12.0]).to(dtype)
     r = model.r_standardizer.inverse(distance[:, None].expand(5, 2))
@@ -107,20 +114,16 @@ def test_draws_agree_with_outcomes_that_hardly_ever_happen(units: str, dtype: to
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         draws = model.cost_posterior(
-            torch.zeros(5, 3, dtype=dtype), r, y, units=units, num_samples=2000, progress=False
+            torch.zeros(5, 3, dtype=dtype), r, y, num_samples=2000, progress=False
         )
     assert any("effective sample size" in str(one.message) for one in caught)
     assert (draws.log_evidence < -8.0).all()
-    if units == "data":
-        happened = (draws["c"] < r).all(-1)
-    else:
-        happened = compared(model, r, draws)
-    assert (happened == (y == 1.0)).all()
+    assert (compared(model, r, draws) == (y == 1.0)).all()
     assert draws["c"].isfinite().all()
 
 
 def test_draws_without_an_outcome_agree_with_the_outcome_drawn() -> None:
     r = prices(200, 1e4, 1.0)
     for model in (model_of(r=r), model_of(r=r, p0="constant")):
-        draws = model.posterior(torch.randn(200, 3), r, units="data", num_samples=1000)
+        draws = model.posterior(torch.randn(200, 3), r, num_samples=1000)
         assert ((draws["c"] < r).all(-1) == (draws["y"] == 1.0)).all()

@@ -109,7 +109,7 @@ def test_posterior_draws_agree_with_the_outcome_and_with_importance_sampling(
     model, data = trained(kind, change)
     few = data.map(lambda column: column[:3])
     options: Any = {"num_samples": 4000, "num_proposals": 20_000, "progress": False}
-    draws = model.cost_posterior(*few, **options, units="standard")
+    draws = model.cost_posterior(*few, **options)
     if change == "site":
         pair = model.training_pair(model.objective)
         if not pair.enumerated:
@@ -119,7 +119,9 @@ def test_posterior_draws_agree_with_the_outcome_and_with_importance_sampling(
     known = {name: values for name, values in draws.items() if name != "c"}
     again = Predicted(model, model.prediction_plan, known=known).read(few.x, few.r)
     happened = again.p_y.event if hasattr(again.p_y, "event") else again.p_y
-    agrees = happened.given_cost(draws["c"]).mean == few.y
+    units, c = model.cost_units(few.r), draws["c"]
+    c = c if units is None else units.to_standard(c)
+    agrees = happened.given_cost(c).mean == few.y
     assert agrees.all()
 
 
@@ -274,9 +276,7 @@ def test_posteriors_of_a_factor_and_of_modes_are_those_of_rejection(
     model, rows = zoo.informative(zoo.make(family)), zoo.rows(count=400)
     model.learn_units(*rows[:3])
     x, r, y = rows.x[:1], rows.r[:1], torch.tensor([outcome]).double()
-    draws = model.cost_posterior(
-        x, r, y, num_samples=4000, num_proposals=20_000, units="standard", progress=False
-    )
+    draws = model.cost_posterior(x, r, y, num_samples=4000, num_proposals=20_000, progress=False)
     torch.manual_seed(2)
     sites = poutine.trace(model.model).get_trace(x.expand(40_000, -1), r.expand(40_000, -1)).nodes
     happened = sites["y"]["value"] == outcome

@@ -8,11 +8,9 @@ from pyro_gcm.baselines.boosting import MonotoneBoosting
 from pyro_gcm.baselines.constrained import CMNN
 from pyro_gcm.baselines.fit import fit
 from pyro_gcm.baselines.fit_many import fit_many
-from pyro_gcm.baselines.hint import Hint
 from pyro_gcm.baselines.lipschitz import LipschitzMonotone
 from pyro_gcm.baselines.min_max import MM, SMM
-from pyro_gcm.baselines.mlp import MLP
-from pyro_gcm.baselines.pointwise import PWL
+from pyro_gcm.baselines.mlp import MLP, PWL, Hint
 from pyro_gcm.baselines.pos_nn import PosNN
 from pyro_gcm.baselines.scalable import SMNN
 from pyro_gcm.baselines.switch import SwitchMonotone

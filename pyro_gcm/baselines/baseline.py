@@ -17,7 +17,6 @@ from pyro_gcm._utils.validation import (
     one_of,
     positive_int,
     same_rows,
-    vector,
 )
 
 #: Names of the responses that baselines model.
@@ -61,8 +60,6 @@ class Baseline(nn.Module):
 
         :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n].
         """
-        x, r = matrix("x", x, self.x_dim, "x_dim"), matrix("r", r, self.r_dim, "r_dim")
-        y = vector("y", y)
         self.x_units.learn(x)
         self.r_units.learn(r)
         if self.response != "binary":

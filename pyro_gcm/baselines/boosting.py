@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from contextlib import nullcontext
 from importlib import import_module
@@ -27,104 +26,78 @@ from pyro_gcm._utils.validation import (
 from pyro_gcm.baselines.baseline import device_of
 
 Options = dict[str, Any]
+Array = np.ndarray[Any, Any]
 
 
 class _Library(NamedTuple):
     module: str
     estimator: str  # followed by "Classifier" or "Regressor"
-    constraints: str  # its argument with 1 for an increasing column and 0 for a free one
-    breaking: tuple[str, ...]  # options under which predictions need not be monotone
+    breaking: str  # options under which predictions need not be monotone
     # (patience, inputs, outcomes) -> options and arguments of `fit` that stop early on these rows
-    stopping: Callable[[int, np.ndarray, np.ndarray], tuple[Options, Options]]
+    stopping: Callable[[int, Array, Array], tuple[Options, Options]]
     trees: Callable[[Any], int]  # of an estimator that stopped early: up to the best one
     defaults: Options = {}
+    constraints: str = "monotone_constraints"  # 1 for an increasing column, 0 for a free one
     sequence: Callable[..., Any] = tuple  # of the constraints; xgboost accepts no list
-    centred: bool = False  # a continuous y is given to it less its mean
-    predicting: tuple[str, ...] = ()  # options that its methods of prediction take once more
-
-
-def _stop_sklearn(
-    patience: int, inputs: np.ndarray, outcomes: np.ndarray
-) -> tuple[Options, Options]:
-    options = {"early_stopping": True, "n_iter_no_change": patience}
-    return options, {"X_val": inputs, "y_val": outcomes}
-
-
-def _stop_xgboost(
-    patience: int, inputs: np.ndarray, outcomes: np.ndarray
-) -> tuple[Options, Options]:
-    options = {"early_stopping_rounds": patience}
-    return options, {"eval_set": [(inputs, outcomes)], "verbose": False}
-
-
-def _stop_lightgbm(
-    patience: int, inputs: np.ndarray, outcomes: np.ndarray
-) -> tuple[Options, Options]:
-    callback = import_module("lightgbm").early_stopping(patience, verbose=False)
-    return {}, {"eval_X": inputs, "eval_y": outcomes, "callbacks": [callback]}
-
-
-def _stop_catboost(
-    patience: int, inputs: np.ndarray, outcomes: np.ndarray
-) -> tuple[Options, Options]:
-    return {"early_stopping_rounds": patience}, {"eval_set": (inputs, outcomes)}
 
 
 _LIBRARIES = {
     "sklearn": _Library(
         "sklearn.ensemble",
         "HistGradientBoosting",
-        "monotonic_cst",
-        ("loss", "categorical_features"),
-        _stop_sklearn,
+        "loss categorical_features",
+        lambda patience, inputs, outcomes: (
+            {"early_stopping": True, "n_iter_no_change": patience},
+            {"X_val": inputs, "y_val": outcomes},
+        ),
         lambda estimator: max(1, int(np.argmax(estimator.validation_score_))),  # 0: no tree
+        constraints="monotonic_cst",
     ),
     "xgboost": _Library(
         "xgboost",
         "XGB",
-        "monotone_constraints",
-        ("objective", "num_class", "booster", "feature_types"),
-        _stop_xgboost,
+        "objective num_class booster feature_types",
+        lambda patience, inputs, outcomes: (
+            {"early_stopping_rounds": patience},
+            {"eval_set": [(inputs, outcomes)], "verbose": False},
+        ),
         lambda estimator: int(estimator.best_iteration) + 1,
         {"n_jobs": 1},
     ),
     "lightgbm": _Library(
         "lightgbm",
         "LGBM",
-        "monotone_constraints",
-        (
-            *("objective", "objective_type", "app", "application", "loss"),
-            *("num_class", "num_classes", "linear_tree", "linear_trees"),
-            *("categorical_feature", "cat_feature", "categorical_column", "cat_column"),
-            *("categorical_features", "pred_early_stop", "quant_train_renew_leaf"),
-            *("forcedsplits_filename", "forced_splits_filename", "forced_splits_file"),
-            *("fs", "forced_splits", "config", "config_file"),
+        "objective objective_type app application loss num_class num_classes linear_tree "
+        "linear_trees categorical_feature cat_feature categorical_column cat_column "
+        "categorical_features pred_early_stop quant_train_renew_leaf forcedsplits_filename "
+        "forced_splits_filename forced_splits_file fs forced_splits config config_file",
+        lambda patience, inputs, outcomes: (
+            {},
+            {
+                **{"eval_X": inputs, "eval_y": outcomes},
+                "callbacks": [import_module("lightgbm").early_stopping(patience, verbose=False)],
+            },
         ),
-        _stop_lightgbm,
         lambda estimator: int(estimator.best_iteration_),
         {"verbosity": -1, "n_jobs": 1},
     ),
     "catboost": _Library(
         "catboost",
         "CatBoost",
-        "monotone_constraints",
-        (
-            *("loss_function", "objective", "classes_count", "langevin"),
-            *("cat_features", "text_features", "embedding_features"),
+        "loss_function objective classes_count langevin cat_features text_features "
+        "embedding_features",
+        lambda patience, inputs, outcomes: (
+            {"early_stopping_rounds": patience},
+            {"eval_set": (inputs, outcomes)},
         ),
-        _stop_catboost,
         lambda estimator: int(estimator.tree_count_),
         # With monotone constraints, catboost 1.2 gets the mean that it starts from wrong when it
         # drops the trees after the best one: it starts from 0, and y is centred.
         {
-            "verbose": False,
-            "allow_writing_files": False,
-            "boost_from_average": False,
-            "thread_count": 1,
+            **{"verbose": False, "allow_writing_files": False},
+            **{"boost_from_average": False, "thread_count": 1},
         },
-        list,
-        True,
-        ("thread_count",),
+        sequence=list,
     ),
 }
 
@@ -165,10 +138,10 @@ class MonotoneBoosting:
         one_of("library", library, list(_LIBRARIES))
         # "quantile" is refused: the libraries have no pinball loss whose level varies by row.
         one_of("response", response, ["binary", "continuous"])
-        self._library = _LIBRARIES[library]
+        self.library, self._library = library, _LIBRARIES[library]
         for reason, names in (
-            ("is set here", ("random_state", self._library.constraints)),
-            ("may break monotonicity", self._library.breaking),
+            ("is set here", ["random_state", self._library.constraints]),
+            ("may break monotonicity", self._library.breaking.split()),
         ):
             for name in options.keys() & {*names}:
                 raise ValueError(f"{name} must be left out of the options, since it {reason}")
@@ -203,23 +176,22 @@ class MonotoneBoosting:
         :param patience: number of trees, at least 1; without validation rows it has no effect.
         :raises ValueError: for wrong shapes or values, before training starts.
         """
-        sizes = _width("x", x), _width("r", r)
+        sizes = as_tensor("x", x).shape[-1], as_tensor("r", r).shape[-1]
         inputs, outcomes = self._rows(x, r, y, sizes)
-        if self._library.module in ("xgboost", "catboost"):
-            _check_float32(inputs, sizes[0], self._library.module)
+        if self.library in ("xgboost", "catboost"):
+            _check_float32(inputs, sizes[0], self.library)
         columns = self._library.sequence([0] * sizes[0] + [1] * sizes[1])
-        centred = self._library.centred and self.response == "continuous"
+        centred = self.library == "catboost" and self.response == "continuous"
         offset = float(outcomes.mean()) if centred else 0.0
-        options, arguments = self.options, Options()
-        patience = positive_int("patience", patience)
+        options = {"random_state": self.seed, self._library.constraints: columns}
+        arguments, patience = Options(), positive_int("patience", patience)
         if validation is not None:
             if not isinstance(validation, list | tuple) or len(validation) != 3:
                 raise ValueError(f"validation must be rows (x, r, y), got {shown(validation)}")
             unseen, known = self._rows(*validation, sizes)
             stopping, arguments = self._library.stopping(patience, unseen, known - offset)
-            options = options | stopping
-        options = options | {"random_state": self.seed, self._library.constraints: columns}
-        estimator = self._make(**options)
+            options |= stopping
+        estimator = self._make(**{**self.options, **options})
         with self._threads():
             self.estimator = estimator.fit(inputs, outcomes - offset, **arguments)
         self.trees = None if validation is None else self._library.trees(self.estimator)
@@ -237,15 +209,16 @@ class MonotoneBoosting:
         if self._columns is None:
             raise RuntimeError("the model has not been fitted: call fit first")
         inputs = self._inputs(x, r, self._columns).numpy()
-        name = "predict_proba" if self.response == "binary" else "predict"
-        known = {key: self.options[key] for key in self._library.predicting if key in self.options}
+        name, arguments = "predict_proba" if self.response == "binary" else "predict", Options()
+        if self.library == "catboost":  # whose option holds for training alone
+            arguments = {"thread_count": self.options["thread_count"]}
         with self._threads():
-            if self._library.module == "sklearn.ensemble" and self.trees is not None:
+            if self.library == "sklearn" and self.trees is not None:
                 # scikit-learn alone would use the trees after the best one, too.
                 stages = getattr(self.estimator, f"staged_{name}")(inputs)
                 predictions = next(islice(stages, self.trees - 1, None))
             else:
-                predictions = getattr(self.estimator, name)(inputs, **known)
+                predictions = getattr(self.estimator, name)(inputs, **arguments)
         if self.response == "binary":
             predictions = predictions[:, 1]
         values = torch.as_tensor(predictions, dtype=torch.float64, device=device_of(x, r))
@@ -253,12 +226,15 @@ class MonotoneBoosting:
 
     def _threads(self) -> Any:
         """One for scikit-learn; the other libraries have an option for them."""
-        has_option = self._library.module != "sklearn.ensemble"
-        return nullcontext() if has_option else _one_thread()
+        if self.library != "sklearn":
+            return nullcontext()
+        from threadpoolctl import threadpool_limits
+
+        return threadpool_limits(1, user_api="openmp")
 
     def _rows(
         self, x: ArrayLike, r: ArrayLike, y: ArrayLike, sizes: tuple[int, int]
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> tuple[Array, Array]:
         """[x, r] and y of rows to learn from, as arrays of float64."""
         inputs = self._inputs(x, r, sizes)
         outcomes = vector("y", y)
@@ -275,7 +251,7 @@ class MonotoneBoosting:
         return torch.cat([part.double().cpu() for part in columns], 1)
 
 
-def _check_float32(inputs: np.ndarray, x_dim: int, library: str) -> None:
+def _check_float32(inputs: Array, x_dim: int, library: str) -> None:
     """Refuse columns that a library loses, which keeps its inputs in float32."""
     with np.errstate(over="ignore"):
         error = np.abs(inputs.astype(np.float32) - inputs).max(0)
@@ -287,23 +263,3 @@ def _check_float32(inputs: np.ndarray, x_dim: int, library: str) -> None:
             f"{name} has values in column {column} that float32, in which {library} keeps them, "
             "cannot tell apart: subtract a constant, use another unit, or library='sklearn'"
         )
-
-
-def _width(name: str, value: ArrayLike) -> int:
-    tensor = as_tensor(name, value)
-    if tensor.dim() != 2:
-        raise ValueError(f"{name} must have shape [rows, columns], got {tuple(tensor.shape)}")
-    return tensor.shape[1]
-
-
-def _one_thread() -> Any:
-    """Inside, scikit-learn's boosting runs on one thread too, for which it has no option."""
-    return _openmp().limit(limits=1, user_api="openmp")
-
-
-@functools.cache
-def _openmp() -> Any:
-    # Looking for the libraries takes milliseconds; scikit-learn's is loaded by now.
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,8 +12,8 @@ from torch.nn import functional
 from torch.nn.functional import logsigmoid
 
 from pyro_gcm._utils.validation import one_of, positive_int
-from pyro_gcm.baselines.baseline import Baseline, ResponseName
-from pyro_gcm.baselines.two_stream import TwoStreamBody
+from pyro_gcm.baselines.baseline import Baseline
+from pyro_gcm.baselines.networks import OneStream, TwoStreamBody
 
 
 class CMNN(Baseline):
@@ -27,6 +27,7 @@ class CMNN(Baseline):
         base activation ELU and units split 7:7:2. "type1" feeds all inputs into the first of two
         hidden layers; "type2" gives every input its own units, a quarter of `hidden`, before the
         hidden layer.
+    :param options: of `Baseline`: response.
     """
 
     strict: ClassVar[bool] = True
@@ -36,12 +37,11 @@ class CMNN(Baseline):
         x_dim: int,
         r_dim: int,
         *,
-        response: ResponseName = "binary",
         hidden: int = 16,
         form: Literal["paper", "released", "type1", "type2"] = "paper",
+        **options: Any,
     ) -> None:
-        super().__init__(x_dim, r_dim, response=response)
-        x_dim, r_dim = self.x_dim, self.r_dim
+        super().__init__(x_dim, r_dim, **options)
         one_of("form", form, list(NETWORKS))
         self.form = form
         self.network = NETWORKS[form](x_dim, r_dim, hidden)
@@ -82,27 +82,6 @@ class AbsLinear(nn.Linear):
         return functional.linear(values, self.weight.abs(), self.bias)
 
 
-class TypeOne(nn.Module):
-    """A network that reads all inputs in the first layer, with unconstrained weights for x."""
-
-    def __init__(self, x_dim: int, r_dim: int, hidden: int) -> None:
-        super().__init__()
-        hidden = positive_int("hidden", hidden)
-        self.x_layer = nn.Linear(x_dim, hidden)
-        self.r_layer = AbsLinear(r_dim, hidden, bias=False)
-        self.hidden = AbsLinear(hidden, hidden)
-        self.output = AbsLinear(hidden, 1)
-
-    def encode(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The contribution of x to the first layer, [..., hidden]."""
-        return (self.x_layer(x),)
-
-    def decode(self, encoded: tuple[Tensor, ...], r: Tensor) -> Tensor:
-        """Scores [..., 1]."""
-        first = elu_split(encoded[0] + self.r_layer(r))
-        return self.output(elu_split(self.hidden(first)))
-
-
 class TypeTwo(nn.Module):
     """A network with a layer for each input, followed by a layer that combines them.
 
@@ -112,15 +91,14 @@ class TypeTwo(nn.Module):
     def __init__(self, x_dim: int, r_dim: int, hidden: int) -> None:
         super().__init__()
         hidden = positive_int("hidden", hidden)
-        own = max(hidden // 4, 1)
-        # Glorot's bound for a layer with one input and `own` units.
-        bound = (6.0 / (1 + own)) ** 0.5
-        self.x_weight = nn.Parameter(torch.empty(x_dim, own).uniform_(-bound, bound))
-        self.x_bias = nn.Parameter(torch.zeros(x_dim, own))
-        self.r_weight = nn.Parameter(torch.empty(r_dim, own).uniform_(-bound, bound))
-        self.r_bias = nn.Parameter(torch.zeros(r_dim, own))
-        self.x_layer = nn.Linear(x_dim * own, hidden)
-        self.r_layer = AbsLinear(r_dim * own, hidden, bias=False)
+        units = max(hidden // 4, 1)
+        bound = (6.0 / (1 + units)) ** 0.5  # Glorot's of a layer with one input and these units
+        self.x_weight = nn.Parameter(torch.empty(x_dim, units).uniform_(-bound, bound))
+        self.x_bias = nn.Parameter(torch.zeros(x_dim, units))
+        self.r_weight = nn.Parameter(torch.empty(r_dim, units).uniform_(-bound, bound))
+        self.r_bias = nn.Parameter(torch.zeros(r_dim, units))
+        self.x_layer = nn.Linear(x_dim * units, hidden)
+        self.r_layer = AbsLinear(r_dim * units, hidden, bias=False)
         self.output = AbsLinear(hidden, 1)
 
     def encode(self, x: Tensor) -> tuple[Tensor, ...]:
@@ -138,6 +116,6 @@ class TypeTwo(nn.Module):
 NETWORKS: dict[str, Callable[..., nn.Module]] = {
     "paper": partial(TwoStreamBody, activation=softplus_thirds),
     "released": partial(TwoStreamBody, activation=elu_thirds),
-    "type1": TypeOne,
+    "type1": partial(OneStream, linear=AbsLinear, activation=elu_split),
     "type2": TypeTwo,
 }

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
-from torch.fx import Graph
 from torch.nn.utils import vector_to_parameters
 
 from pyro_gcm._utils.torch_state import Randomness, check_trainable, one_thread
-from pyro_gcm._utils.validation import ArrayLike, seed_of, shown
+from pyro_gcm._utils.validation import ArrayLike, seed_of
 from pyro_gcm.baselines.baseline import Baseline
 from pyro_gcm.baselines.fit import checked_rows, scalars
-from pyro_gcm.training import Diverged, FitResult, TrainingOptions
-from pyro_gcm.training.batches import GATHERED
-
-#: Options of `fit` that belong to one run alone.
-_OF_ONE = ("seed", "validation", "patience", "checkpoint")
-#: Steps of which the numbers are read together.
-_TOGETHER = 50
+from pyro_gcm.training import Diverged, FitResult, RowsInMemory, TrainingOptions
 
 
 @one_thread()
@@ -50,72 +41,111 @@ def fit_many(
     The loss is mapped over the copies by `torch.func.vmap` and recorded as a list of operations, so
     a baseline of one's own must neither decide by the values of tensors nor change buffers in it.
 
-    :param models: of one class, with the same sizes and options; trained in place, from their
-        current weights.
+    :param models: different objects of one class, with the same sizes and options; trained in
+        place, from their current weights.
     :param x: [n, x_dim] for each model; `r`: [n, r_dim]; `y`: [n]. All have the same n.
     :param seeds: of the order of the rows, one for each model.
     :param standardize: whether every model learns the units of its rows.
     :param options: epochs, batch_size, learning_rate, optimizer, schedule, clip_norm, device,
         progress and callback, as in `fit`. The optimiser gets one parameter, [models,
         weights of a model], and has to treat every element by itself, as Adam, AdamW and SGD do.
-    :returns: for each model its result, whose seconds are those of all models, or the `Diverged`
-        of `fit`, in which case it has the weights of the last epoch that it finished; the others
-        go on.
-    :raises TypeError: if a model is not a baseline, or an option has a wrong type or is one that
-        `fit` alone has.
-    :raises ValueError: for wrong shapes, values or options, or for models or rows that differ in
-        more than their numbers, before training starts.
+    :returns: for each model its result, whose seconds are those of all models, or `Diverged` where
+        its loss or a weight became infinite or NaN; the others go on.
+    :raises TypeError: if a model is not a baseline, or an option is one that `fit` alone has.
+    :raises ValueError: for wrong shapes, values or options, for lists of different lengths, or for
+        models that differ in more than their numbers, before training starts.
     """
-    alone = [name for name in _OF_ONE if name in options]
-    if alone:
-        raise TypeError(f"{alone[0]} is an option of fit alone, not of fit_many")
-    given = TrainingOptions(**options)
-    lists = {"models": models, "x": x, "r": r, "y": y, "seeds": seeds}
-    entries = {name: _entries(name, values) for name, values in lists.items()}
-    counts = {name: len(each) for name, each in entries.items()}
-    if not counts["models"] or len(set(counts.values())) > 1:
-        raise ValueError(f"models, x, r, y and seeds must be equally many, got {counts}")
-    models, *columns, seeds = entries.values()
-    rows = [_rows_of(*one) for one in zip(range(len(models)), models, *columns, strict=True)]
-    kinds = [_kind(*one) for one in zip(models, rows, strict=True)]
-    for at, kind in enumerate(kinds):
-        unlike = [name for name in kinds[0] | kind if kind.get(name) != kinds[0].get(name)]
-        if unlike:
-            told = f"{kinds[0].get(unlike[0])} and, for number {at}, {kind.get(unlike[0])}"
-            raise ValueError(f"models and rows must be alike in {unlike[0]}, got {told}")
-    frozen = [n for m in models for n, p in m.named_parameters() if not p.requires_grad]
-    if frozen:
-        raise ValueError(f"fit_many trains every parameter, got requires_grad=False for {frozen}")
-    if len(set(models)) < len(models):
-        raise ValueError("models must be different objects, got one of them twice")
-    orders = [torch.Generator().manual_seed(seed_of(seed)) for seed in seeds]
-    for model in models:
+    for name in ("seed", "validation", "patience", "checkpoint"):
+        if name in options:
+            raise TypeError(f"{name} is an option of fit alone, not of fit_many")
+    given, copies = TrainingOptions(**options), []
+    for model, *columns, seed in zip(models, x, r, y, seeds, strict=True):
+        data = checked_rows(model, *columns)
+        if _kind(model) != _kind(models[0]):
+            raise ValueError(
+                f"models must be alike in class, options, shapes, type and requires_grad, got "
+                f"{_kind(models[0])} and {_kind(model)}"
+            )
         check_trainable(model)
-    return _Copies(models, orders, len(rows[0][0]), given).run(rows, standardize)
+        copies.append((model, data, torch.Generator().manual_seed(seed_of(seed))))
+    rows = []
+    randomness = Randomness(copies[0][2].initial_seed(), given.target)
+    for model, data, order in copies:
+        model.to(given.target)
+        columns = [column.to(given.target) for column in data]
+        index, prepare = given.parts(len(columns[0]), order)[0], partial(_standardized, model)
+        if standardize:
+            model.learn_units(*columns)
+        model.train()
+        rows.append(RowsInMemory(columns, index, given.batch_size, order, prepare))
+    return _run(list(models), rows, given, randomness)
 
 
-def _entries(name: str, values: Any) -> list[Any]:
+def _kind(model: Baseline) -> tuple[Any, ...]:
+    """What copies must have in common."""
+    tensors = [(n, *p.shape, p.dtype, p.requires_grad) for n, p in model.named_parameters()]
+    return type(model).__name__, scalars(model), tensors
+
+
+def _standardized(model: Baseline, columns: list[Tensor]) -> list[Tensor]:
+    return [*model.standardized(*columns)]
+
+
+def _run(
+    models: list[Baseline],
+    rows: list[RowsInMemory],
+    options: TrainingOptions,
+    randomness: Randomness,
+) -> list[FitResult | Diverged]:
+    """Train copies, whose parameters are views of one tensor of weights while it lasts."""
+    from tqdm.auto import tqdm
+
+    vectors = [torch.cat([p.detach().flatten() for p in m.parameters()]) for m in models]
+    weights = nn.Parameter(torch.stack(vectors))  # [S, P]
+    for model, vector in zip(models, weights.detach(), strict=True):
+        vector_to_parameters(vector, model.parameters())
+    optimizer = options.make_optimizer([weights])
+    scheduler = options.make_scheduler(optimizer, options.epochs * rows[0].steps)
+    buffers = [torch.stack(each) for each in zip(*(m.buffers() for m in models), strict=True)]
+    step_of, callback = _Step(models[0], options.clip_norm), options.callback or (lambda step: None)
+    histories: list[list[dict[str, float]]] = [[] for _ in models]
+    diverged: dict[int, Diverged] = {}
+    step = 0
     try:
-        return list(values)
-    except TypeError as error:
-        raise TypeError(
-            f"{name} must be a list, one for each model, got {shown(values)}"
-        ) from error
-
-
-def _rows_of(at: int, model: Baseline, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> list[Tensor]:
-    """The columns of a model, whose number an error tells."""
-    try:
-        return checked_rows(model, x, r, y)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{error} (model number {at})") from error
-
-
-def _kind(model: Baseline, rows: list[Tensor]) -> dict[str, Any]:
-    """Return the properties that copies must have in common."""
-    tensors = {**dict(model.named_parameters()), **dict(zip("xry", rows, strict=True))}
-    shapes = {name: (*value.shape, value.dtype) for name, value in tensors.items()}
-    return {"class and options": f"{type(model).__name__}{scalars(model)}", **shapes}
+        callback(step)
+        bar = tqdm(range(1, options.epochs + 1), "fit", unit="epoch", disable=not options.progress)
+        for epoch in bar:
+            if len(diverged) == len(models):
+                break
+            start, rate = time.perf_counter(), optimizer.param_groups[0]["lr"]
+            taken: list[Tensor] = []
+            for batches in zip(*(each.epoch(epoch) for each in rows), strict=True):
+                batch = [torch.stack(columns) for columns in zip(*batches, strict=True)]
+                with randomness.in_use(), torch.no_grad():
+                    loss, weights.grad = step_of(weights, batch, buffers)
+                    optimizer.step()
+                    if scheduler is not None:
+                        scheduler.step()
+                taken.append(loss * batch[0].shape[1])
+                step += 1
+                callback(step)
+            losses = torch.stack(taken).double().sum(0).cpu() / rows[0].rows
+            finite = (losses + weights.detach().sum(1).double().cpu()).isfinite()
+            for copy, history in enumerate(histories):
+                if not finite[copy]:
+                    why = f"loss or weights are not finite in epoch {epoch}"
+                    diverged.setdefault(copy, Diverged(f"{why}: lower learning_rate or clip_norm"))
+                row = {"epoch": epoch, "step": step, "loss": losses[copy].item()}
+                seconds = time.perf_counter() - start
+                history.append({**row, "learning_rate": rate, "seconds": seconds})
+            bar.set_postfix(loss=f"{losses.mean():.4f}")
+    finally:
+        for parameter in (p for model in models for p in model.parameters()):
+            parameter.data = parameter.data.clone()
+    return [
+        diverged.get(copy) or FitResult(history, len(history), False)
+        for copy, history in enumerate(histories)
+    ]
 
 
 class _Loss(nn.Module):
@@ -130,160 +160,41 @@ class _Loss(nn.Module):
         return self.model.standard_loss(*batch)
 
 
-class _Copies:
-    """A run of S copies, whose tensors have S as the first dimension.
+class _Step:
+    """Losses and clipped gradients of all copies: recorded programs.
 
-    While it lasts, the parameters of the models are views of `weights`, [S, P].
+    :param model: the copy whose loss is recorded.
+    :param bound: of the norm of a gradient.
     """
 
-    def __init__(
-        self,
-        models: list[Baseline],
-        orders: list[torch.Generator],
-        rows: int,
-        options: TrainingOptions,
-    ) -> None:
-        self.models, self.orders, self.rows, self.options = models, orders, rows, options
-        self.index = [options.parts(rows, order)[0] for order in orders]
-        self.randomness = Randomness(orders[0].initial_seed(), options.target)
-        for model in models:
-            model.to(options.target)
-        vectors = [
-            torch.cat([p.detach().flatten() for p in model.parameters()]) for model in models
-        ]
-        self.weights = nn.Parameter(torch.stack(vectors))
-        self.optimizer = options.make_optimizer([self.weights])
-        self.steps = math.ceil(rows / options.batch_size)  # of an epoch
-        self.scheduler = options.make_scheduler(self.optimizer, options.epochs * self.steps)
-        self.loss = _Loss(models[0])
+    def __init__(self, model: Baseline, bound: float | None) -> None:
+        self.loss, self.bound = _Loss(model), bound
+        self.parameters = dict(self.loss.named_parameters())
+        self.buffers = [name for name, _ in self.loss.named_buffers()]
         self.programs: dict[int, Callable[..., Any]] = {}  # by the rows of a batch
-        self.step = 0
-        self.histories: list[list[dict[str, float]]] = [[] for _ in models]
-        #: Of copies that diverged: the error, and the weights that they are left with.
-        self.ended: dict[int, tuple[Diverged, Tensor]] = {}
 
-    def run(self, rows: list[list[Tensor]], standardize: bool) -> list[FitResult | Diverged]:
-        """Train on the rows of every copy."""
-        from tqdm.auto import tqdm
-
-        standard = []
-        for model, columns in zip(self.models, rows, strict=True):
-            if standardize:
-                model.learn_units(*columns)
-            model.train()
-            own = [column.to(self.options.target) for column in columns]
-            standard.append(model.standardized(*own))
-        self.columns = [torch.stack(column) for column in zip(*standard, strict=True)]
-        buffers = zip(*(model.buffers() for model in self.models), strict=True)
-        self.buffers = [torch.stack(buffer) for buffer in buffers]
-        for model, weights in zip(self.models, self.weights.detach(), strict=True):
-            vector_to_parameters(weights, model.parameters())
-        try:
-            self._call_back()
-            epochs = range(1, self.options.epochs + 1)
-            bar = tqdm(epochs, desc="fit", unit="epoch", disable=not self.options.progress)
-            for epoch in bar:
-                if len(self.ended) < len(self.models):
-                    bar.set_postfix(loss=f"{self._run_epoch(epoch):.4f}")
-        finally:
-            for copy, (_, weights) in self.ended.items():
-                self.weights.data[copy] = weights
-            for parameter in chain.from_iterable(model.parameters() for model in self.models):
-                parameter.data = parameter.data.clone()
-        return [
-            self.ended[copy][0] if copy in self.ended else FitResult(history, len(history), False)
-            for copy, history in enumerate(self.histories)
-        ]
-
-    def _run_epoch(self, epoch: int) -> float:
-        """Make the steps of an epoch; return the mean loss of the copies."""
-        start, rate = time.perf_counter(), self.optimizer.param_groups[0]["lr"]
-        before = self.weights.detach().clone()
-        total = torch.zeros(len(self.models), dtype=torch.float64)
-        taken: list[tuple[int, Tensor, Tensor]] = []  # rows, loss and norm of steps
-        for number, batch in enumerate(self._batches(), start=1):
-            taken.append((batch[0].shape[1], *self._step(batch)))
-            self._call_back()
-            if len(taken) == _TOGETHER or number == self.steps:
-                rows, losses, norms = zip(*taken, strict=True)
-                found = torch.stack([torch.stack(losses), torch.stack(norms)]).double().cpu()
-                total += torch.tensor(rows).double() @ found[0]
-                bad = ~found.isfinite().all(0)  # [steps, S]
-                for copy in bad.any(0).nonzero().flatten().tolist():
-                    first = int(bad[:, copy].int().argmax())
-                    loss, norm = found[:, first, copy].tolist()
-                    of_loss = f"the loss is {loss}"
-                    what = f"the norm of the gradient is {norm}" if math.isfinite(loss) else of_loss
-                    place = f"batch {number - len(taken) + first + 1} of {self.steps}"
-                    self._end(copy, before, f"{what} in {place} in epoch {epoch}")
-                taken.clear()
-        for copy in (~self.weights.isfinite().all(1)).nonzero().flatten().tolist():
-            self._end(copy, before, f"a weight is not finite after epoch {epoch}")
-        seconds = time.perf_counter() - start
-        for history, loss in zip(self.histories, (total / self.rows).tolist(), strict=True):
-            row = {"epoch": epoch, "step": self.step, "loss": loss, "learning_rate": rate}
-            history.append({**row, "seconds": seconds})
-        return float(total.nanmean() / self.rows)
-
-    def _end(self, copy: int, before: Tensor, why: str) -> None:
-        """Note that a copy has diverged in the epoch before which the weights were `before`."""
-        done = len(self.histories[copy])
-        kept = f"of epoch {done}" if done else "that it had before"
-        error = f"{why}. The model has the weights {kept}: lower learning_rate or clip_norm"
-        self.ended.setdefault(copy, (Diverged(error), before[copy]))
-
-    def _call_back(self) -> None:
-        if self.options.callback is not None:
-            self.options.callback(self.step)
-
-    def _step(self, batch: list[Tensor]) -> tuple[Tensor, Tensor]:
-        """Make one update; return the losses and the norms of the gradients, [S] each."""
-        rows, tensors = batch[0].shape[1], [*batch, *self.buffers]
-        with self.randomness.in_use(), torch.no_grad():
-            if rows not in self.programs:
-                mapped = vmap(partial(self._of_copy, len(batch)), randomness="different")
-                self.programs[rows] = recorded(mapped, self.weights.detach(), *tensors)
-            loss, norm, self.weights.grad = self.programs[rows](self.weights, *tensors)
-            self.optimizer.step()
-            if self.scheduler is not None:
-                self.scheduler.step()
-        self.step += 1
-        return loss, norm
+    def __call__(self, weights: Tensor, batch: list[Tensor], buffers: list[Tensor]) -> Any:
+        """For weights [S, P], columns [S, rows, ...] and buffers [S, ...]."""
+        size, tensors = batch[0].shape[1], [*batch, *buffers]
+        if size not in self.programs:
+            function = vmap(partial(self._of_copy, len(batch)), randomness="different")
+            self.programs[size] = recorded(function, weights.detach(), *tensors)
+        return self.programs[size](weights, *tensors)
 
     def _of_copy(self, columns: int, weights: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """Loss, norm of the gradient and clipped gradient of one copy with weights [P]."""
-        model, bound = self.models[0], self.options.clip_norm
-        buffers = dict(zip(dict(self.loss.named_buffers()), tensors[columns:], strict=True))
+        buffers = dict(zip(self.buffers, tensors[columns:], strict=True))
+        sizes = [parameter.numel() for parameter in self.parameters.values()]
 
         def loss_of(weights: Tensor) -> Tensor:
-            parts = weights.split([p.numel() for p in model.parameters()])
-            named = zip(self.loss.named_parameters(), parts, strict=True)
-            own = {name: part.view_as(parameter) for (name, parameter), part in named}
-            return functional_call(self.loss, {**own, **buffers}, tensors[:columns])
+            parts = zip(self.parameters.items(), weights.split(sizes), strict=True)
+            known = {name: part.view_as(parameter) for (name, parameter), part in parts}
+            return functional_call(self.loss, {**known, **buffers}, tensors[:columns])
 
         gradient, loss = grad_and_value(loss_of)(weights)
-        norm = torch.linalg.vector_norm(gradient)
-        if bound is not None:
-            gradient = gradient * (float(bound) / (norm + 1e-6)).clamp(max=1.0)
-        return loss, norm, gradient
-
-    def _batches(self) -> Iterator[list[Tensor]]:
-        """The batches of an epoch: columns [S, rows of a batch, ...]."""
-        copies, size = len(self.models), self.options.batch_size
-        shuffled = [
-            index[torch.randperm(self.rows, generator=order)]
-            for index, order in zip(self.index, self.orders, strict=True)
-        ]
-        visited = torch.stack(shuffled).to(self.options.target)
-        copy = torch.arange(copies, device=visited.device).unsqueeze(1)
-        whole = self.rows // size
-        parts = visited[:, : whole * size].reshape(copies, whole, size).transpose(0, 1)
-        batch_bytes = size * sum(c[:, :1].nbytes for c in self.columns)
-        for part in parts.split(max(1, GATHERED // batch_bytes)):
-            yield from map(list, zip(*(c[copy, part] for c in self.columns), strict=True))
-        if whole < self.steps:
-            rest = visited[:, whole * size :]
-            yield [column[copy, rest] for column in self.columns]
+        if self.bound is not None:
+            norm = torch.linalg.vector_norm(gradient)
+            gradient = gradient * (float(self.bound) / (norm + 1e-6)).clamp(max=1.0)
+        return loss, gradient
 
 
 def recorded(function: Callable[..., Any], *examples: Tensor) -> Callable[..., Any]:
@@ -298,21 +209,5 @@ def recorded(function: Callable[..., Any], *examples: Tensor) -> Callable[..., A
     from torch.fx.experimental.proxy_tensor import make_fx
 
     with torch.no_grad():
-        made = make_fx(function)(*examples)
-    _simplify(made.graph)
-    made.recompile()
-    forward: Callable[..., Any] = made.forward
-    return forward
-
-
-def _simplify(graph: Graph) -> None:
-    """Leave out operations that return what they are given, a third of all those of `vmap`."""
-    aten = torch.ops.aten
-    for node in graph.nodes:
-        first: Any = node.args[0] if node.args else None
-        if node.target in (aten.view.default, aten._unsafe_view.default, aten.expand.default):
-            if "val" in first.meta and first.meta["val"].shape == node.meta["val"].shape:
-                node.replace_all_uses_with(first)
-        elif node.target == aten.transpose.int == first.target and node.args[1:] == first.args[1:]:
-            node.replace_all_uses_with(first.args[0])
-    graph.eliminate_dead_code()
+        program: Callable[..., Any] = make_fx(function)(*examples).forward
+    return program

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional
 
 from pyro_gcm._utils.validation import positive, positive_int
-from pyro_gcm.baselines.baseline import Baseline, ResponseName
-from pyro_gcm.baselines.clip import clip
+from pyro_gcm.baselines.baseline import Baseline
+from pyro_gcm.baselines.networks import clip
 
 _LAYERS = 3
 
@@ -26,6 +26,7 @@ class LipschitzMonotone(Baseline):
 
     :param hidden: width of both hidden layers; even, since GroupSort sorts pairs of units.
     :param bound: Lipschitz constant of g; lambda in Nolte et al. (2023).
+    :param options: of `Baseline`: response.
     """
 
     strict: ClassVar[bool] = True
@@ -35,12 +36,12 @@ class LipschitzMonotone(Baseline):
         x_dim: int,
         r_dim: int,
         *,
-        response: ResponseName = "binary",
         hidden: int = 16,
         bound: float = 1.0,
+        **options: Any,
     ) -> None:
-        super().__init__(x_dim, r_dim, response=response)
-        x_dim, r_dim, hidden = self.x_dim, self.r_dim, positive_int("hidden", hidden)
+        super().__init__(x_dim, r_dim, **options)
+        hidden = positive_int("hidden", hidden)
         if hidden % 2:
             raise ValueError(
                 f"hidden must be even, since GroupSort sorts pairs of units, got {hidden}"

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pyro_gcm._utils.validation import one_of, positive_int
-from pyro_gcm.baselines.baseline import Baseline, ResponseName
-from pyro_gcm.baselines.two_stream import TwoStreamBody
+from pyro_gcm.baselines.baseline import Baseline
+from pyro_gcm.baselines.networks import TwoStreamBody
 
 Form = Literal["paper", "canonical"]
 
@@ -26,6 +26,7 @@ class MM(Baseline):
         a group.
     :param groups: number of groups; by default 3 in form="paper" and 6 otherwise.
     :param units: number of pieces per group; by default 3 in form="paper" and 6 otherwise.
+    :param options: of `Baseline`: response.
     """
 
     strict: ClassVar[bool] = True
@@ -35,14 +36,13 @@ class MM(Baseline):
         x_dim: int,
         r_dim: int,
         *,
-        response: ResponseName = "binary",
         hidden: int = 16,
         form: Form = "paper",
         groups: int | None = None,
         units: int | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(x_dim, r_dim, response=response)
-        x_dim, r_dim = self.x_dim, self.r_dim
+        super().__init__(x_dim, r_dim, **options)
         one_of("form", form, ["paper", "canonical"])
         self.form = form
         default = 3 if form == "paper" else 6
@@ -63,19 +63,14 @@ class MM(Baseline):
         """Score [...]."""
         pieces = self.pieces.decode(encoded, r).unflatten(-1, (self.groups, self.units))
         if self.form == "paper":
-            return self.maximum(self.minimum(pieces))
-        if self.training:
-            return self.minimum(self.maximum(pieces))
+            return self.extremum(self.extremum(pieces, -1.0), 1.0)
         # float64, since a small learned beta amplifies rounding errors by 1 / beta.
-        return self.minimum(self.maximum(pieces.double())).to(pieces.dtype)
+        exact = pieces if self.training else pieces.double()
+        return self.extremum(self.extremum(exact, 1.0), -1.0).to(pieces.dtype)
 
-    def maximum(self, values: Tensor) -> Tensor:
-        """Over the last dimension."""
-        return values.amax(-1)
-
-    def minimum(self, values: Tensor) -> Tensor:
-        """Over the last dimension."""
-        return values.amin(-1)
+    def extremum(self, values: Tensor, sign: float) -> Tensor:
+        """The maximum (sign 1) or the minimum (-1) over the last dimension."""
+        return sign * (sign * values).amax(-1)
 
 
 class SMM(MM):
@@ -96,13 +91,9 @@ class SMM(MM):
         """Inverse temperature of the extrema; they are exact as it tends to infinity."""
         return 4.0 if self.form == "paper" else self.log_beta.exp()
 
-    def maximum(self, values: Tensor) -> Tensor:
-        """Over the last dimension."""
-        return torch.logsumexp(self.beta * values, -1) / self.beta
-
-    def minimum(self, values: Tensor) -> Tensor:
-        """Over the last dimension."""
-        return torch.logsumexp(-self.beta * values, -1) / -self.beta
+    def extremum(self, values: Tensor, sign: float) -> Tensor:
+        """The smooth maximum (sign 1) or minimum (-1) over the last dimension."""
+        return sign * torch.logsumexp(sign * self.beta * values, -1) / self.beta
 
 
 class LinearPieces(nn.Module):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from pyro_gcm._utils.validation import one_of, positive_int
-from pyro_gcm.baselines.baseline import Baseline, ResponseName
-from pyro_gcm.baselines.clip import clip
-from pyro_gcm.baselines.two_stream import NonNegativeLinear
+from pyro_gcm.baselines.baseline import Baseline
+from pyro_gcm.baselines.networks import NonNegativeLinear, clip
 
 
 class SMNN(Baseline):
@@ -30,6 +29,7 @@ class SMNN(Baseline):
     :param form: "canonical" is the network above, of the method's authors. "released" is that of
         the released code behind the paper's Table 3: R(v) = clip(v, 0, 2), P(W) = softplus(10 W) /
         10 in place of exp(W) for e, unconstrained weights for c and q, and torch's initialisation.
+    :param options: of `Baseline`: response.
     """
 
     strict: ClassVar[bool] = True
@@ -39,13 +39,12 @@ class SMNN(Baseline):
         x_dim: int,
         r_dim: int,
         *,
-        response: ResponseName = "binary",
         hidden: int = 16,
         layers: int = 2,
         form: Literal["canonical", "released"] = "canonical",
+        **options: Any,
     ) -> None:
-        super().__init__(x_dim, r_dim, response=response)
-        x_dim, r_dim = self.x_dim, self.r_dim
+        super().__init__(x_dim, r_dim, **options)
         one_of("form", form, ["canonical", "released"])
         self.form = form
         canonical = form == "canonical"

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pyro_gcm._utils.validation import positive_int
-from pyro_gcm.baselines.baseline import Baseline, ResponseName
-from pyro_gcm.baselines.clip import clip
+from pyro_gcm.baselines.baseline import Baseline
+from pyro_gcm.baselines.networks import clip
 
 
 class SwitchMonotone(Baseline):
@@ -25,15 +25,13 @@ class SwitchMonotone(Baseline):
     output is concatenated with r in the first monotone layer.
 
     :param hidden: width of all hidden layers.
+    :param options: of `Baseline`: response.
     """
 
     strict: ClassVar[bool] = True
 
-    def __init__(
-        self, x_dim: int, r_dim: int, *, response: ResponseName = "binary", hidden: int = 16
-    ) -> None:
-        super().__init__(x_dim, r_dim, response=response)
-        x_dim, r_dim = self.x_dim, self.r_dim
+    def __init__(self, x_dim: int, r_dim: int, *, hidden: int = 16, **options: Any) -> None:
+        super().__init__(x_dim, r_dim, **options)
         width = positive_int("hidden", hidden)
         self.free = nn.Sequential(
             nn.Linear(x_dim, width), nn.SiLU(), nn.Linear(width, width), nn.SiLU()

@@ -19,7 +19,7 @@ from torch.nn.functional import leaky_relu, softplus
 
 from pyro_gcm import baselines
 from pyro_gcm.baselines import Baseline
-from pyro_gcm.baselines.two_stream import NonNegativeLinear, softplus_10
+from pyro_gcm.baselines.networks import NonNegativeLinear, softplus_10
 
 #: Draws of z of a row in training, unless an option says otherwise, and in a prediction.
 DRAWS, TEST_DRAWS = 32, 128
@@ -84,12 +84,14 @@ class PWL(Released, baselines.PWL):
 
     def standard_loss(self, x: Tensor, r: Tensor, level: Tensor, y: Tensor) -> Tensor:
         """Mean loss with the penalty, a sum over rows and revenues."""
-        first = torch.tanh(self.x_layer(x) + self.r_layer(r))
-        second = torch.tanh(self.hidden(first))
-        back = self.output.weight * (1.0 - second.detach().square())
-        back = (back @ self.hidden.weight) * (1.0 - first.detach().square())
-        falls = (-(back @ self.r_layer.weight)).relu().sum()
-        return self.data_loss(self.output(second).squeeze(-1), level, y) + self.weight * falls
+        network = self.network
+        (middle,) = network.hidden
+        first = torch.tanh(network.x_layer(x) + network.r_layer(r))
+        second = torch.tanh(middle(first))
+        back = network.output.weight * (1.0 - second.detach().square())
+        back = (back @ middle.weight) * (1.0 - first.detach().square())
+        falls = (-(back @ network.r_layer.weight)).relu().sum()
+        return self.data_loss(network.output(second).squeeze(-1), level, y) + self.weight * falls
 
 
 class Drawn(NamedTuple):

@@ -16,7 +16,7 @@ from pyro_gcm import GCM
 from pyro_gcm.audit import ADAPTERS, audit_monotonicity
 from pyro_gcm.audit.adapters import adapter_of
 from pyro_gcm.audit.predictors import as_predictor
-from pyro_gcm.baselines.mlp import MLP
+from pyro_gcm.baselines import MLP
 
 _rng = np.random.default_rng(8)
 X, R = _rng.normal(size=(200, 2)), _rng.random((200, 2))

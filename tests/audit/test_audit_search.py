@@ -11,7 +11,7 @@ import torch
 
 from pyro_gcm import GCM
 from pyro_gcm.audit import MonotonicityAudit, audit_monotonicity
-from pyro_gcm.baselines.mlp import MLP
+from pyro_gcm.baselines import MLP
 
 _rng = np.random.default_rng(3)
 X, R = _rng.normal(size=(60, 2)), _rng.uniform(0.25, 0.75, (60, 3))

@@ -35,8 +35,8 @@ def test_losses_are_those_of_a_hand_written_loop() -> None:
             half_wave = torch.cos(torch.pi * torch.tensor(step / steps)).item()
             optimizer.param_groups[0]["lr"] = 0.01 * (1.0 + half_wave)
             optimizer.zero_grad()
-            h = torch.tanh(twin.x_layer(xs[batch]) + twin.r_layer(rs[batch]))
-            score = twin.output(torch.tanh(twin.hidden(h)))[:, 0]
+            h = torch.tanh(twin.network.x_layer(xs[batch]) + twin.network.r_layer(rs[batch]))
+            score = twin.network.output(torch.tanh(twin.network.hidden[0](h)))[:, 0]
             loss = (functional.softplus(score) - ys[batch] * score).mean()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(twin.parameters(), 10.0)

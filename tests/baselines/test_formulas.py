@@ -63,8 +63,8 @@ def one_stream(body: nn.Module, x: Array, r: Array, of: Map, activation: Map, la
     """Layers of x and r together, with weights `of` from r on."""
     w = arrays(body)
     u = x @ w["x_layer.weight"].T + w["x_layer.bias"] + r @ of(w["r_layer.weight"]).T
-    if "hidden.weight" in w:
-        u = activation(u) @ of(w["hidden.weight"]).T + w["hidden.bias"]
+    if "hidden.0.weight" in w:
+        u = activation(u) @ of(w["hidden.0.weight"]).T + w["hidden.0.bias"]
     return np.asarray(last(u) @ of(w["output.weight"]).T + w["output.bias"])
 
 
@@ -86,8 +86,7 @@ TWO_STREAMS: dict[str, tuple[Make, Map]] = {
 @pytest.mark.parametrize(("make", "of", "first", "last"), ONE_STREAM.values(), ids=ONE_STREAM)
 def test_one_stream_is_its_layers(make: Make, of: Map, first: Map, last: Map) -> None:
     model = made(make)
-    body = getattr(model, "network", model)
-    assert_score_is(model, lambda x, r: one_stream(body, x, r, of, first, last)[:, 0])
+    assert_score_is(model, lambda x, r: one_stream(model.network, x, r, of, first, last)[:, 0])
 
 
 @pytest.mark.parametrize(("make", "activation"), TWO_STREAMS.values(), ids=TWO_STREAMS)

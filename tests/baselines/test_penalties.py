@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from pyro_gcm.baselines import MLP, fit
-from pyro_gcm.baselines.hint import Hint
-from pyro_gcm.baselines.pointwise import PWL
+from pyro_gcm.baselines import MLP, PWL, Hint, fit
 
 VARIANTS = {"shifted": Hint, "comparable": partial(Hint, pairs="comparable"), "pointwise": PWL}
 
@@ -26,9 +24,9 @@ def steep(variant, sign, **options):
     """A model whose score increases (sign 1) or decreases (-1) in every revenue."""
     model = variant(3, 2, hidden=4, **options).double()
     with torch.no_grad():
-        for parameter in (model.hidden.weight, model.output.weight):
+        for parameter in (model.network.hidden[0].weight, model.network.output.weight):
             parameter.abs_()
-        model.r_layer.weight.abs_().mul_(sign)
+        model.network.r_layer.weight.abs_().mul_(sign)
     return model
 
 
@@ -42,11 +40,11 @@ def penalty(model, x, r, y):
 
 def score_and_slopes(model, x, r):
     """The score and its slopes [B, 2] in r, in numpy."""
-    p = {name: value.detach().numpy() for name, value in model.named_parameters()}
+    p = {name: value.detach().numpy() for name, value in model.network.named_parameters()}
     first = np.tanh(x @ p["x_layer.weight"].T + p["x_layer.bias"] + r @ p["r_layer.weight"].T)
-    second = np.tanh(first @ p["hidden.weight"].T + p["hidden.bias"])
+    second = np.tanh(first @ p["hidden.0.weight"].T + p["hidden.0.bias"])
     score = second @ p["output.weight"][0] + p["output.bias"][0]
-    back = (p["output.weight"] * (1 - second**2)) @ p["hidden.weight"] * (1 - first**2)
+    back = (p["output.weight"] * (1 - second**2)) @ p["hidden.0.weight"] * (1 - first**2)
     return score, back @ p["r_layer.weight"]
 
 
@@ -97,7 +95,7 @@ def test_penalty_has_gradients(variant):
         torch.manual_seed(1)
         model = steep(variant, -1, weight=weight)
         model.loss(x, r, y).backward()
-        grads.append(model.r_layer.weight.grad.clone())
+        grads.append(model.network.r_layer.weight.grad.clone())
         assert all(parameter.grad.abs().max() > 0 for parameter in model.parameters())
     assert (grads[0] - grads[1]).abs().max() > 1e-3
 

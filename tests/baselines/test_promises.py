@@ -77,65 +77,62 @@ def test_audit_finds_no_violation(name: str, prepared: Any, pairs: int) -> None:
     assert audit.passed, audit.summary()
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_the_other_baselines_do_not_claim_to_be_monotone_and_are_not(name: str) -> None:
-    model, x, r = counter_trained(OTHERS[name])
-    assert not model.strict
-    assert not audit_monotonicity(model, x, r, pairs=4_000, progress=False).passed
+def test_the_other_baselines_do_not_claim_to_be_monotone_and_are_not() -> None:
+    for name, make in OTHERS.items():
+        model, x, r = counter_trained(make)
+        assert not model.strict, name
+        assert not audit_monotonicity(model, x, r, pairs=4_000, progress=False).passed, name
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_surface_is_predict_at_every_pair(name: str) -> None:
+def test_surface_is_predict_at_every_pair() -> None:
     """Cached, not cached and row by row give the same predictions, in both precisions."""
     x, revenues = rows(3)[0], rows(4, seed=1)[1]
-    for dtype, tolerance in ((torch.float32, 1e-6), (torch.float64, 1e-12)):
+    precisions = ((torch.float32, 1e-6), (torch.float64, 1e-12))
+    for name, (dtype, tolerance) in itertools.product(ALL, precisions):
         model = copy.deepcopy(trained(name)).to(dtype)
         cached = model.surface(x, revenues)
-        assert cached.shape == (3, 4)
-        assert cached.dtype == dtype
+        assert (cached.shape, cached.dtype) == ((3, 4), dtype), name
         pairs = [[model.predict(x[i : i + 1], r[None])[0] for r in revenues] for i in range(3)]
         by_row = torch.tensor(pairs, dtype=dtype)
         for other in (model.surface(x, revenues, cached=False), by_row):
-            torch.testing.assert_close(cached, other, rtol=0.0, atol=tolerance)
+            torch.testing.assert_close(cached, other, rtol=0.0, atol=tolerance, msg=name)
 
 
-@pytest.mark.parametrize("name", ALL | NARROW)
-def test_gradients_reach_every_parameter(name: str) -> None:
-    for model in (made((ALL | NARROW)[name]), trained(name)):
-        model.zero_grad(set_to_none=True)
-        model.loss(*rows(500)).backward()
-        for parameter in model.parameters():
-            assert parameter.grad is not None
-            assert parameter.grad.any()
-            assert not parameter.grad.isnan().any()
+def test_gradients_reach_every_parameter() -> None:
+    for name, make in (ALL | NARROW).items():
+        for model in (made(make), trained(name)):
+            model.zero_grad(set_to_none=True)
+            model.loss(*rows(500)).backward()
+            for place, parameter in model.named_parameters():
+                assert parameter.grad is not None, (name, place)
+                assert parameter.grad.any(), (name, place)
+                assert not parameter.grad.isnan().any(), (name, place)
 
 
-@pytest.mark.parametrize(
-    ("make", "options", "message"),
-    [
-        *(
-            (make, {"hidden": 0}, "hidden must be an integer of at least 1, got 0")
-            for name, make in ALL.items()
-            if name not in ("MM, canonical", "SMM, canonical")
-        ),
-        (baselines.CMNN, {"form": "canonical"}, "form must be one of .*'type2'.*, got 'canonical'"),
-        (baselines.PosNN, {"form": "type1"}, "form must be one of .*'canonical'.*, got 'type1'"),
-        (baselines.MM, {"form": "smooth"}, "form must be one of .* got 'smooth'"),
-        (baselines.SMM, {"form": "smooth"}, "form must be one of .* got 'smooth'"),
-        (baselines.MM, {"groups": 0}, "groups must be an integer of at least 1, got 0"),
-        (baselines.SMM, {"units": 0}, "units must be an integer of at least 1, got 0"),
-        (baselines.SMNN, {"form": "paper"}, "form must be one of .*'released'.*, got 'paper'"),
-        (baselines.SMNN, {"layers": 0}, "layers must be an integer of at least 1, got 0"),
-        (baselines.LipschitzMonotone, {"hidden": 5}, "hidden must be even, .* got 5"),
-        (baselines.LipschitzMonotone, {"bound": 0.0}, r"bound must be .* above 0, got 0\.0"),
-        (baselines.Hint, {"weight": -1.0}, r"weight must be a number above 0, got -1\.0"),
-        (baselines.Hint, {"max_shift": 0.0}, r"max_shift must be a number above 0, got 0\.0"),
-        (baselines.Hint, {"pairs": "all"}, "pairs must be one of .*'comparable'.*, got 'all'"),
-        (baselines.PWL, {"weight": 0.0}, r"weight must be a number above 0, got 0\.0"),
-        (baselines.MLP, {"response": "ordinal"}, "response must be one of .*, got 'ordinal'"),
-    ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
-)
-def test_invalid_options_are_refused(make: Any, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make(**{"x_dim": X_DIM, "r_dim": R_DIM, **options})
+REFUSED: list[tuple[Any, dict[str, Any], str]] = [
+    *(
+        (make, {"hidden": 0}, "hidden must be an integer of at least 1, got 0")
+        for name, make in ALL.items()
+        if name not in ("MM, canonical", "SMM, canonical")
+    ),
+    (baselines.CMNN, {"form": "canonical"}, "form must be one of .*'type2'.*, got 'canonical'"),
+    (baselines.PosNN, {"form": "type1"}, "form must be one of .*'canonical'.*, got 'type1'"),
+    (baselines.SMM, {"form": "smooth"}, "form must be one of .* got 'smooth'"),
+    (baselines.MM, {"groups": 0}, "groups must be an integer of at least 1, got 0"),
+    (baselines.SMM, {"units": 0}, "units must be an integer of at least 1, got 0"),
+    (baselines.SMNN, {"form": "paper"}, "form must be one of .*'released'.*, got 'paper'"),
+    (baselines.SMNN, {"layers": 0}, "layers must be an integer of at least 1, got 0"),
+    (baselines.LipschitzMonotone, {"hidden": 5}, "hidden must be even, .* got 5"),
+    (baselines.LipschitzMonotone, {"bound": 0.0}, r"bound must be .* above 0, got 0\.0"),
+    (baselines.Hint, {"weight": -1.0}, r"weight must be a number above 0, got -1\.0"),
+    (baselines.Hint, {"max_shift": 0.0}, r"max_shift must be a number above 0, got 0\.0"),
+    (baselines.Hint, {"pairs": "all"}, "pairs must be one of .*'comparable'.*, got 'all'"),
+    (baselines.PWL, {"weight": 0.0}, r"weight must be a number above 0, got 0\.0"),
+    (baselines.MLP, {"response": "ordinal"}, "response must be one of .*, got 'ordinal'"),
+]
+
+
+def test_invalid_options_are_refused() -> None:
+    for make, options, message in REFUSED:
+        with pytest.raises(ValueError, match=message):
+            make(**{"x_dim": X_DIM, "r_dim": R_DIM, **options})

@@ -41,7 +41,7 @@ class Faulty(nn.Module):
 
 def faulty_baseline(step: int, where: str, value: float) -> nn.Module:
     model = baselines.MLP(3, 2, hidden=4)
-    model.hidden = nn.Sequential(model.hidden, Faulty(step, where, value))
+    model.network.hidden.append(Faulty(step, where, value))
     return model
 
 

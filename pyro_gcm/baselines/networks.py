@@ -1,14 +1,55 @@
-"""The two-stream network, with a free and an increasing stream, that several baselines share."""
+"""Networks and layers that several baselines share."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from pyro_gcm._utils.validation import positive_int
+
+
+class OneStream(nn.Module):
+    """Layers one after the other, which x and r enter together.
+
+        u0 = Wx x + P(Wr) r + b    u1 = P(W1) f(u0) + b1    out = P(W2) f(u1) + b2
+
+    :param hidden: width of the hidden layers.
+    :param linear: the layers from r on, of weights P(W).
+    :param activation: f.
+    :param layers: hidden layers; with one, u1 is left out.
+    """
+
+    def __init__(
+        self,
+        x_dim: int,
+        r_dim: int,
+        hidden: int,
+        linear: Any = nn.Linear,
+        activation: Callable[[Tensor], Tensor] = torch.tanh,
+        layers: int = 2,
+    ) -> None:
+        super().__init__()
+        hidden, self.activation = positive_int("hidden", hidden), activation
+        self.x_layer = nn.Linear(x_dim, hidden)
+        self.r_layer = linear(r_dim, hidden, bias=False)
+        self.hidden = nn.ModuleList(linear(hidden, hidden) for _ in range(layers - 1))
+        self.output = linear(hidden, 1)
+
+    def encode(self, x: Tensor) -> tuple[Tensor, ...]:
+        """The contribution of x to the first layer, [..., hidden]."""
+        return (self.x_layer(x),)
+
+    def decode(self, encoded: tuple[Tensor, ...], r: Tensor) -> Tensor:
+        """Scores [..., 1] for r [..., r_dim]."""
+        h = self.activation(encoded[0] + self.r_layer(r))
+        for layer in self.hidden:
+            h = self.activation(layer(h))
+        return self.output(h)
 
 
 class TwoStreamBody(nn.Module):
@@ -35,8 +76,7 @@ class TwoStreamBody(nn.Module):
         activation: Callable[[Tensor], Tensor] = torch.tanh,
     ) -> None:
         super().__init__()
-        hidden = positive_int("hidden", hidden)
-        self.activation = activation
+        hidden, self.activation = positive_int("hidden", hidden), activation
         self.x_layers = nn.ModuleList(
             [nn.Linear(x_dim, hidden), nn.Linear(hidden, hidden), nn.Linear(hidden, outputs)]
         )
@@ -81,3 +121,11 @@ class NonNegativeLinear(nn.Linear):
     def forward(self, values: Tensor) -> Tensor:
         """[..., in_features] -> [..., out_features]."""
         return functional.linear(values, self.positive(self.weight), self.bias)
+
+
+def clip(values: Tensor, low: float = -math.inf, high: float = math.inf) -> Tensor:
+    """`values.clamp(low, high)`, whose gradient here takes one operation instead of five.
+
+    The gradient is 0 at the bounds, where that of `clamp` is 1.
+    """
+    return functional.hardtanh(values, low, high)

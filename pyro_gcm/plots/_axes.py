@@ -1,17 +1,19 @@
-"""Helpers of all figures: axes, names, distinguishable colours and checks of data frames."""
+"""Helpers of all figures: axes, names as they are, distinguishable colours, ticks of shares."""
 
 from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from pyro_gcm._utils.validation import ArrayLike, as_tensor
 
@@ -20,8 +22,6 @@ Array = npt.NDArray[np.float64]
 #: The colour-blind safe palette of Okabe and Ito, without yellow, which is faint on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 GREY = "0.45"
-#: Perceptually uniform and colour-blind safe.
-COLORMAP = "cividis"
 #: How text is drawn as it is, whatever the settings: two "$" in a name do not make a formula of it.
 AS_IT_IS: dict[str, Any] = {"parse_math": False, "usetex": False}
 #: Characters of a line of text, at most.
@@ -30,11 +30,7 @@ _LINE = 56
 
 def axes_or_new(ax: Axes | None) -> Axes:
     """`ax`, or the axes of a new figure."""
-    if ax is None:
-        return plt.subplots(layout="constrained")[1]
-    if not isinstance(ax, Axes):
-        raise ValueError(f"ax must be one matplotlib Axes, got {type(ax).__name__}")
-    return ax
+    return plt.subplots(layout="constrained")[1] if ax is None else ax
 
 
 def as_it_is(ax: Axes) -> Axes:
@@ -63,34 +59,32 @@ def numbers(name: str, value: ArrayLike) -> Array:
     return np.asarray(as_tensor(name, value).double().cpu().numpy())
 
 
-def columns(name: str, frame: Any, wanted: tuple[str, ...]) -> tuple[Array, ...]:
-    """Columns of a DataFrame as float64 arrays.
+def index_of(name: str, value: Any, size: int) -> int:
+    """An integer in 0..size - 1.
 
-    :raises ValueError: if it is not a DataFrame with rows and these numeric columns.
+    :raises ValueError: for anything else.
     """
-    if not isinstance(frame, pd.DataFrame):
-        raise ValueError(f"{name} must be a DataFrame, got {type(frame).__name__}")
-    missing = [column for column in wanted if column not in frame]
-    if missing:
-        raise ValueError(f"{name} has no columns {missing}, it has {list(frame.columns)}")
-    if frame.empty:
-        raise ValueError(f"{name} has no rows, at least one is needed")
-    try:
-        return tuple(frame[column].to_numpy(np.float64) for column in wanted)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numeric in {list(wanted)}: {error}") from error
+    if not isinstance(value, Integral) or isinstance(value, bool) or not 0 <= int(value) < size:
+        raise ValueError(f"{name} must be an index in 0..{size - 1}, got {value!r}")
+    return int(value)
 
 
-def is_index(value: Any, size: int) -> bool:
-    """Whether a value is an integer in 0..size - 1."""
-    return isinstance(value, Integral) and not isinstance(value, bool) and 0 <= int(value) < size
+class _Shares(MaxNLocator):
+    """Ticks in [0, 1], also on an axis that extends further."""
+
+    def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
+        ticks = np.asarray(super().tick_values(vmin, vmax))
+        return ticks[(ticks > -1e-9) & (ticks < 1.0 + 1e-9)].tolist()
 
 
-def two_errors(name: str, standard_error: Array) -> Array:
-    """Half-lengths of error bars of two standard errors; a NaN standard error draws no bar."""
-    if (standard_error < 0).any():
-        raise ValueError(f"{name} has a standard_error below 0: {standard_error.min():g}")
-    return 2.0 * standard_error
+def ticks_of_shares(axis: Axis, percent: bool = False) -> None:
+    """Ticks of probabilities, none of them outside [0, 1].
+
+    :param percent: whether they are written in percent, with the decimals that they need.
+    """
+    axis.set_major_locator(_Shares(nbins=8, steps=[1, 2, 5, 10]))
+    if percent:
+        axis.set_major_formatter(PercentFormatter(1.0))
 
 
 def legend_above(ax: Axes, bottom: float | None = None) -> None:

@@ -12,12 +12,10 @@ from pyro_gcm.plots._axes import (
     GREY,
     as_it_is,
     axes_or_new,
-    columns,
     legend_above,
     legend_name,
     next_color,
     numbers,
-    two_errors,
 )
 
 #: Probability of the band of a rank histogram, for each bin separately.
@@ -37,7 +35,6 @@ def plot_reliability(
         Bins with count 0 are omitted, and a NaN standard error draws no bar.
     :param label: name of the curve in the legend.
     :param ax: axes to draw on and to return; by default new ones.
-    :raises ValueError: for missing columns, or probabilities outside [0, 1].
 
     >>> from matplotlib.figure import Figure
     >>> import pandas as pd
@@ -46,22 +43,13 @@ def plot_reliability(
     >>> plot_reliability(frame, label="GCM", ax=Figure().subplots()).get_xlabel()
     'predicted probability'
     """
-    wanted = ("predicted", "observed", "count", "standard_error")
-    table = columns("frame", frame, wanted)
-    if (table[2] < 0).any() or not (table[2] > 0).any():
-        raise ValueError("frame must have no count below 0, and at least one above 0")
-    predicted, observed, count, standard_error = (column[table[2] > 0] for column in table)
-    for name, share in (("predicted", predicted), ("observed", observed)):
-        if not ((share >= 0) & (share <= 1)).all():
-            raise ValueError(
-                f"frame must have {name} in [0, 1], got values from {share.min():g} to "
-                f"{share.max():g}"
-            )
-    errors = two_errors("frame", standard_error)
+    frame = frame[frame["count"] > 0]
+    predicted, observed, count = frame["predicted"], frame["observed"], frame["count"]
     ax = axes_or_new(ax)
     color = next_color(ax)
     if not any(line.get_gid() == "calibrated" for line in ax.lines):
         ax.plot([0, 1], [0, 1], color=GREY, linestyle="--", gid="calibrated", label="calibrated")
+    errors = 2.0 * frame["standard_error"]
     ax.errorbar(predicted, observed, errors, color=color, capsize=3, label=legend_name(label))
     area = _AREA * count / count.max()
     ax.scatter(predicted, observed, area, color=color, alpha=0.6, linewidths=0, zorder=3)

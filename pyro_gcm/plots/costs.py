@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,18 +10,17 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from pyro_gcm._utils.validation import ArrayLike, share, shown
+from pyro_gcm._utils.validation import ArrayLike, share
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.plots._axes import PALETTE, Array, as_it_is, axes_or_new, legend_above, numbers
-from pyro_gcm.plots._cost_inputs import (
+from pyro_gcm.plots._cost_parts import (
+    Cost,
     cost_index,
     cost_label,
-    cost_name,
+    costs_of_row,
     draws_of,
-    single_row,
     thresholds,
 )
-from pyro_gcm.plots._marginals import Marginal
 
 _CURVE, _EVENT, _DRAWS = PALETTE[0], PALETTE[1], PALETTE[2]
 
@@ -46,7 +45,7 @@ def plot_cost_density(
     :param model: a `GCM`, or an `IGCM`, whose costs are in the units of k.
     :param x: one row, [x_dim] or [1, x_dim], in the units of the data.
     :param r: revenues [r_dim] of a `GCM` in the units of the data, to which the revenue map is
-        applied. If every revenue has its own cost, r may be the one revenue of this cost.
+        applied.
     :param cost: index of the cost, or (alternative, index); an index alone is of alternative 0.
     :param draws: draws of this cost [S], or of all costs of the row [S, 1, (G,) K], such as those
         of `cost_posterior` given y, in the units of `model.cost(x)`; shown as a histogram.
@@ -57,43 +56,34 @@ def plot_cost_density(
 
     >>> from matplotlib.figure import Figure
     >>> from pyro_gcm import GCM
-    >>> ax = plot_cost_density(GCM(3, 2), torch.zeros(3), 0.5, ax=Figure().subplots())
+    >>> ax = plot_cost_density(GCM(3, 2), torch.zeros(3), torch.zeros(2), ax=Figure().subplots())
     >>> ax.get_xlabel()
     'c[0], cost of r[0] (units of the data)'
     """
     index = cost_index("cost", cost, model.cost_shape)
-    mixture = model.cost(single_row(model, x), num_samples=num_samples)
+    mixture = costs_of_row(model, x, num_samples)
     limit = None if r is None else thresholds(model, r, [index])[0]
     drawn = None if draws is None else draws_of(draws, mixture, [index])[:, 0]
     ax = axes_or_new(ax)
 
-    marginal, name = Marginal(mixture, index), cost_name(index)
-    weights = marginal.weights * marginal.finite
-    points = _points(marginal, limit, 401)
-    shown = limit is not None and float(points[0]) <= limit <= float(points[-1])
-    if shown:  # the shaded region ends exactly at the limit
-        points = torch.cat([points, points.new_tensor([limit])]).unique()
-    points_at, density = (
-        numbers("points", points),
-        numbers("density", marginal.density(points) @ weights),
-    )
+    one = Cost(mixture, index)
+    weights = one.weights * one.finite
+    points = one.points(limit, 401)
+    if limit is not None and points[0] <= limit <= points[-1]:
+        points[(points - limit).abs().argmin()] = limit  # where the shaded region ends
+    density = numbers("density", one.density(points) @ weights)
+    places = numbers("points", points)
     if drawn is not None:
         _histogram(ax, drawn)
-    ax.plot(points_at, density, color=_CURVE, label=f"p({name} | x)")
+    ax.plot(places, density, color=_CURVE, label=f"p({one.name} | x)")
     if limit is not None:
-        below = points_at <= limit
-        mass = float(marginal.below(points.new_tensor([limit]))[0] @ weights)
-        ax.fill_between(
-            points_at[below],
-            density[below],
-            color=_EVENT,
-            alpha=0.35,
-            linewidth=0,
-            label=f"Pr({name} < {limit:.4g}) = {mass:.3f}",
-        )
-        if shown:
+        mass, below = float(one.below(points.new_tensor([limit]))[0] @ weights), places <= limit
+        event = f"Pr({one.name} < {limit:.4g}) = {mass:.3f}"
+        style: Any = {"color": _EVENT, "alpha": 0.35, "linewidth": 0, "label": event}
+        ax.fill_between(places[below], density[below], **style)
+        if below.any() and not below.all():
             ax.axvline(limit, color=_EVENT, linestyle="--", linewidth=1.0)
-    _note_infinite(ax, name, 1.0 - float(weights.sum()))
+    _note_infinite(ax, one.name, 1.0 - float(weights.sum()))
     legend_above(ax, bottom=0.0)
     ax.set_xlabel(label or cost_label(model, index))
     ax.set_ylabel("probability density (per unit)")
@@ -134,62 +124,42 @@ def plot_cost_pairs(
     >>> ax.get_ylabel()
     'c[1], cost of r[1] (units of the data)'
     """
-    if not isinstance(pair, Sequence) or len(pair) != 2:
-        raise ValueError(f"pair must be two costs, got {pair!r}")
-    indices = [cost_index("pair", value, model.cost_shape) for value in pair]
-    if indices[0] == indices[1]:
+    indices = [cost_index("pair", index, model.cost_shape) for index in pair]
+    if len(set(indices)) != 2 or len(indices) != 2:
         raise ValueError(f"pair must be two different costs, got {pair!r}")
-    if not isinstance(masses, Sequence) or not masses:
-        raise ValueError(f"masses must be numbers in (0, 1), got {shown(masses)}")
     for mass in masses:
         share("masses", mass)
-    if labels is not None and len(labels) != 2:
-        raise ValueError(f"labels must be two names, got {labels!r}")
-    mixture = model.cost(single_row(model, x), num_samples=num_samples)
-    limits = None if r is None else thresholds(model, r, indices)
+    mixture = costs_of_row(model, x, num_samples)
+    limits: list[Any] = [None, None] if r is None else thresholds(model, r, indices)
     drawn = None if draws is None else draws_of(draws, mixture, indices)
     ax = axes_or_new(ax)
 
-    first, second = (Marginal(mixture, index) for index in indices)
+    first, second = costs = [Cost(mixture, index) for index in indices]
     weights = first.weights * first.finite
     if indices[0][:-1] != indices[1][:-1]:  # alternatives are infinite independently
         weights = weights * second.finite
-    grids = [
-        _points(marginal, None if limits is None else limits[side], 241)
-        for side, marginal in enumerate((first, second))
-    ]
+    grids = [one.points(limit, 241) for one, limit in zip(costs, limits, strict=True)]
     density = (second.density(grids[1]) * weights) @ first.density(grids[0]).T
     if drawn is not None:
-        ax.scatter(
-            drawn[:, 0], drawn[:, 1], s=6, color=_DRAWS, alpha=0.5, linewidths=0, label="draws"
-        )
-    names = [cost_name(index) for index in indices]
+        style: Any = {"color": _DRAWS, "alpha": 0.5, "linewidths": 0, "label": "draws"}
+        ax.scatter(drawn[:, 0], drawn[:, 1], s=6, **style)
     levels = _contour_levels(density, grids, float(weights.sum()), masses)
     data = (numbers("grid", values) for values in (*grids, density))
     contours = ax.contour(*data, list(levels), colors=_CURVE)
+    names = [one.name for one in costs]
     ax.plot([], [], color=_CURVE, label=f"p({', '.join(names)} | x), mass inside")
     ax.clabel(contours, fmt={level: f"{100 * mass:g}%" for level, mass in levels.items()})
-    if limits is not None:
-        below = [
-            m.below(m.weights.new_tensor([limit]))[0]
-            for m, limit in zip((first, second), limits, strict=True)
-        ]
+    if r is not None:
+        ends = weights.new_tensor(limits)
+        below = first.below(ends[:1])[0] * second.below(ends[1:])[0]
         event = ", ".join(f"{n} < {limit:.4g}" for n, limit in zip(names, limits, strict=True))
-        _quadrant(ax, limits, grids, f"Pr({event}) = {float(below[0] * below[1] @ weights):.3f}")
+        _quadrant(ax, limits, grids, f"Pr({event}) = {float(below @ weights):.3f}")
     _note_infinite(ax, " or ".join(names), 1.0 - float(weights.sum()))
-    ax.set_xlabel(labels[0] if labels else cost_label(model, indices[0]))
-    ax.set_ylabel(labels[1] if labels else cost_label(model, indices[1]))
+    first_label, second_label = labels or [cost_label(model, index) for index in indices]
+    ax.set_xlabel(first_label)
+    ax.set_ylabel(second_label)
     legend_above(ax)
     return as_it_is(ax)
-
-
-def _points(marginal: Marginal, limit: float | None, count: int) -> Tensor:
-    """Grid points that cover almost all mass of a cost, and its limit if that is not far away."""
-    low, high = marginal.range(5e-4)
-    width = high - low
-    if limit is not None and low - width <= limit <= high + width:
-        low, high = min(low, limit - 0.1 * width), max(high, limit + 0.1 * width)
-    return torch.linspace(low, high, count, dtype=torch.float64, device=marginal.weights.device)
 
 
 def _contour_levels(
@@ -208,21 +178,18 @@ def _contour_levels(
 
 def _quadrant(ax: Axes, limits: list[float], grids: list[Tensor], label: str) -> None:
     """Shade the region below both limits without changing the range of the axes."""
-    corner = [
+    far = (
         min(limit, float(grid[0])) - 9.0 * float(grid[-1] - grid[0])
         for limit, grid in zip(limits, grids, strict=True)
-    ]
-    size = [limit - start for limit, start in zip(limits, corner, strict=True)]
-    area = Rectangle(
-        (corner[0], corner[1]), *size, color=_EVENT, alpha=0.25, linewidth=0, label=label
     )
-    ax.add_artist(area)
+    left, low = far
+    style: Any = {"color": _EVENT, "alpha": 0.25, "linewidth": 0, "label": label}
+    ax.add_artist(Rectangle((left, low), limits[0] - left, limits[1] - low, **style))
 
 
 def _histogram(ax: Axes, draws: Array) -> None:
     """Histogram of draws whose area is the fraction of finite draws."""
-    finite = draws[np.isfinite(draws)]
-    label = "draws"
+    finite, label = draws[np.isfinite(draws)], "draws"
     if len(finite) < len(draws):
         label = f"draws, {1.0 - len(finite) / len(draws):.1%} of them infinite"
     edges = np.histogram_bin_edges(finite, int(np.clip(len(finite) ** 0.5, 5, 50)))

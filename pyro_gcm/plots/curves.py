@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from matplotlib.axes import Axes
-from matplotlib.ticker import AutoLocator
 from torch import Tensor
 
-from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix, positive_int, vector
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix, share, vector
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.plots._axes import (
     GREY,
     PALETTE,
     as_it_is,
     axes_or_new,
-    is_index,
+    index_of,
     legend_above,
     legend_name,
+    ticks_of_shares,
 )
 
 
@@ -68,64 +67,56 @@ def plot_response_curves(
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('r[1] (units of the data)', 'Pr(y = 1 | x, r)')
     """
-    x = as_tensor("x", x, model.device)
-    x = matrix("x", x[None] if x.dim() == 1 else x, model.x_dim, "x_dim", model.device)
-    rows = len(x)
-    if rows > len(PALETTE):
+    x = _rows("x", x, model.x_dim, "x_dim", model)
+    names = [f"row {row}" for row in range(len(x))] if labels is None else list(labels)
+    if len(x) > len(PALETTE) or len(names) != len(x):
         raise ValueError(
-            f"x has {rows} rows, but colours distinguish at most {len(PALETTE)}: pass fewer rows"
+            f"x must have at most {len(PALETTE)} rows, which colours distinguish, got {len(x)}, "
+            f"and labels a name for each of them, got {labels!r}"
         )
-    if labels is not None and (isinstance(labels, str) or len(labels) != rows):
-        raise ValueError(f"labels must name each of the {rows} rows of x, got {labels!r}")
-    if not is_index(revenue, model.r_dim):
-        raise ValueError(f"revenue must be an index in 0..{model.r_dim - 1}, got {revenue!r}")
-    if not 0.0 < probability < 1.0:
-        raise ValueError(f"probability must lie in (0, 1), got {probability!r}")
-    values = _values(model, revenue, grid)
-    revenues = _fixed_revenues(model, r, rows).repeat(len(values), 1, 1)  # [P, B or 1, m]
-    revenues[..., revenue] = values[:, None]
+    index = index_of("revenue", revenue, model.r_dim)
+    tail = 0.5 - 0.5 * share("probability", probability)
+    values = _values(model, index, grid)
+    fixed = (
+        model.r_standardizer.loc[None] if r is None else _rows("r", r, model.r_dim, "r_dim", model)
+    )
+    revenues = fixed.double().repeat(len(values), 1, 1)  # [P, B or 1, m]
+    if revenues.shape[1] not in (1, len(x)):
+        raise ValueError(f"r must have one row or, like x, {len(x)} rows, got {revenues.shape[1]}")
+    revenues[..., index] = values[:, None]
     model.response.check_revenue(revenues.flatten(0, 1))
-    if num_samples is not None:
-        num_samples = positive_int("num_samples", num_samples)
     ax = axes_or_new(ax)
 
     points = values.cpu().numpy()
-    for row in range(rows):
-        own = revenues[:, row if revenues.shape[1] > 1 else 0]
-        one = x[row : row + 1]
-        line = model.surface(one, own, num_samples=num_samples)[0].double()
-        name = legend_name(labels[row]) if labels is not None else f"row {row}"
-        ax.plot(points, line.cpu().numpy(), color=PALETTE[row], label=name)
+    for row, (name, color) in enumerate(zip(names, PALETTE, strict=False)):
+        one = x[row : row + 1], revenues[:, row % revenues.shape[1]]
+        line = model.surface(*one, num_samples=num_samples)[0]
+        ax.plot(points, line.double().cpu().numpy(), color=color, label=legend_name(name))
         if band:
-            draws = model.surface_draws(one, own, num_samples=num_samples)
-            weights = None if draws.weights is None else draws.weights[:, 0]
-            tail = 0.5 * (1.0 - probability)
-            low, high = (
-                _weighted_quantile(draws.values[:, 0], weights, p).cpu().numpy()
-                for p in (tail, 1.0 - tail)
-            )
-            ax.fill_between(points, low, high, color=PALETTE[row], alpha=0.18, linewidth=0)
+            draws = model.surface_draws(*one, num_samples=num_samples)
+            ends = _weighted_quantiles(draws.values[:, 0], draws.weights, (tail, 1.0 - tail))
+            ax.fill_between(points, *ends.cpu().numpy(), color=color, alpha=0.18, linewidth=0)
     if band:  # one entry in the legend for all bands
         ax.fill_between([], [], color=GREY, alpha=0.3, label=f"{100 * probability:g}% over z")
     response = model.response
-    in_units = f"r[{revenue}] (units of the data)"
-    of_response = in_units if response.r_dist() is None else "quantile level (no unit)"
-    ax.set_xlabel(revenue_name or of_response)
+    in_units = f"r[{index}] (units of the data)"
+    ax.set_xlabel(
+        revenue_name or (in_units if response.r_dist() is None else "quantile level (no unit)")
+    )
     if response.is_probability:
         ax.set_ylabel(f"Pr({response.event_named(outcome_name)} | x, r)")
-        ax.yaxis.set_major_locator(_Probabilities())
     else:
         ax.set_ylabel(f"{response.predicts} of {outcome_name or 'y (units of the data)'}")
     legend_above(ax)
+    if response.is_probability:
+        ticks_of_shares(ax.yaxis)
     return as_it_is(ax)
 
 
-class _Probabilities(AutoLocator):
-    """Ticks in [0, 1] on an axis that extends further for the legend."""
-
-    def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
-        ticks = np.asarray(super().tick_values(vmin, vmax))
-        return ticks[(ticks > -1e-9) & (ticks < 1.0 + 1e-9)].tolist()
+def _rows(name: str, value: ArrayLike, columns: int, argument: str, model: GCM | IGCM) -> Tensor:
+    """One row or several as a tensor [rows, columns]."""
+    rows = as_tensor(name, value, model.device)
+    return matrix(name, rows[None] if rows.dim() == 1 else rows, columns, argument)
 
 
 def _values(model: GCM | IGCM, revenue: int, grid: ArrayLike | None) -> Tensor:
@@ -143,28 +134,19 @@ def _values(model: GCM | IGCM, revenue: int, grid: ArrayLike | None) -> Tensor:
     return torch.linspace(low, high, 101, dtype=torch.float64, device=model.device)
 
 
-def _fixed_revenues(model: GCM | IGCM, r: ArrayLike | None, rows: int) -> Tensor:
-    """The revenues of the rows, float64 [B or 1, m]."""
-    if r is None:
-        return model.r_standardizer.loc.double()[None]
-    r = as_tensor("r", r, model.device)
-    r = matrix("r", r[None] if r.dim() == 1 else r, model.r_dim, "r_dim", model.device)
-    if len(r) not in (1, rows):
-        raise ValueError(f"r must have one row or, like x, {rows} rows, got {len(r)}")
-    return r.double()
-
-
-def _weighted_quantile(values: Tensor, weights: Tensor | None, probability: float) -> Tensor:
-    """The smallest value, over dimension 0, whose cumulative weight reaches the probability.
+def _weighted_quantiles(
+    values: Tensor, weights: Tensor | None, probabilities: tuple[float, ...]
+) -> Tensor:
+    """The smallest values [N, P] whose cumulative weights reach probabilities, float64 [Q, P].
 
     There is no interpolation, since the draws may be all possible values, as for a categorical z.
+
+    :param weights: [N, 1, P] or equal ones.
     """
     values, order = values.double().sort(0)
-    if weights is None:
-        cumulative = torch.arange(1, len(values) + 1, device=values.device) / len(values)
-        cumulative = cumulative.reshape(-1, *(1,) * (values.dim() - 1)).expand_as(values)
-    else:
-        cumulative = weights.double().gather(0, order).cumsum(0)
+    weights = torch.full_like(values, 1.0 / len(values)) if weights is None else weights[:, 0]
+    held = weights.double().gather(0, order).cumsum(0).T.contiguous()  # [P, N]
     # Weights are rounded to the dtype of the model.
-    first = (cumulative < probability - 1e-6).sum(0, keepdim=True).clamp(max=len(values) - 1)
-    return values.gather(0, first)[0]
+    wanted = held.new_tensor([probabilities]).expand(len(held), -1).contiguous() - 1e-6
+    first = torch.searchsorted(held, wanted).clamp(max=len(values) - 1)  # [P, Q]
+    return values.gather(0, first.T)

@@ -10,12 +10,11 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 
-from pyro_gcm._utils.validation import ArrayLike, kind, shown, without_tensor
+from pyro_gcm._utils.validation import ArrayLike, kind, without_tensor
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.diagnostics.kaplan_meier import kaplan_meier
 from pyro_gcm.plots._axes import GREY, PALETTE, as_it_is, axes_or_new, legend_name, numbers
 
-Array = npt.NDArray[np.float64]
 #: Height of a line of numbers at risk, and where the first one stands below the axis, in points.
 _LINE, _FIRST = 11.0, -34.0
 
@@ -37,19 +36,19 @@ def plot_survival(
     rows, which should be rows that it was not trained on. Groups by predicted risk show whether it
     tells rows apart as far as it says.
 
-    :param times: rising times, [T].
+    :param times: rising times above 0, [T].
     :param survival: predicted Pr(T > t) of n rows, [n, T], such as
         `model.predictive(x, r).survival(times)`, or
         `estimator.predict_survival_function(X, return_array=True, times=times)`.
     :param y: exact and right-censored times of the rows.
-    :param groups: a label for each row, [n], of at most 7; all rows are one group by default.
+    :param groups: a label for each row, [n], of at most 7; rows whose label is missing are left
+        out. All rows are one group by default.
     :param level: of the bands of the estimates, for each time by itself.
     :param at_risk: whether the numbers of rows at risk stand below the axis.
     :param time_name: name of the times, with their unit.
     :param ax: axes to draw on and to return; by default new ones.
     :raises TypeError: if y is no `SurvivalTimes`.
-    :raises ValueError: for wrong shapes, values outside [0, 1] or too many groups, and for a group
-        without events.
+    :raises ValueError: for wrong shapes, too many groups, and a group without events.
 
     >>> from matplotlib.figure import Figure
     >>> from pyro_gcm.data.survival_times import SurvivalTimes
@@ -60,91 +59,61 @@ def plot_survival(
     """
     if not isinstance(y, SurvivalTimes):
         raise TypeError(f"y must be data.SurvivalTimes, got {kind(y)}")
-    at, curves = numbers("times", times), numbers("survival", survival)
-    _check(at, curves, y)
-    labels, codes = _groups(groups, len(y))
+    grid, predicted = numbers("times", times), numbers("survival", survival)
+    labels = pd.Series([""] * len(y) if groups is None else without_tensor(groups))
+    codes, names = labels.factorize(sort=True)
+    if predicted.shape != (len(y), len(grid)) or len(labels) != len(y):
+        raise ValueError(
+            f"survival must have shape {(len(y), len(grid))}, a row for each of y, got "
+            f"{predicted.shape}, and groups a label for each row, got {len(labels)}"
+        )
+    if len(names) > len(PALETTE):
+        raise ValueError(f"groups must be at most {len(PALETTE)}, got {len(names)}")
+    estimates = [kaplan_meier(y[codes == code], level) for code in range(len(names))]
     ax = axes_or_new(ax)
-    end = float(at[-1])
-    for code, label in enumerate(labels):
-        rows, color = codes == code, PALETTE[code]
-        found = kaplan_meier(y[rows], level)
-        steps = np.append(0.0, found["time"].to_numpy())
-        shown = steps <= end
-        name = "" if groups is None else legend_name(f"{label}: ")
-        smooth = np.append(1.0, curves[rows].mean(0))
-        ax.plot(np.append(0.0, at), smooth, color=color, linewidth=2.0, label=f"{name}predicted")
-        estimate = _to_end(steps[shown], found["survival"], end)
-        ax.step(*estimate, where="post", color=color, linewidth=1.0, label=f"{name}Kaplan-Meier")
-        lower, upper = (_to_end(steps[shown], found[part], end) for part in ("lower", "upper"))
-        ax.fill_between(*lower, upper[1], step="post", color=color, alpha=0.15, linewidth=0)
-    ax.set_xlim(0.0, end)
+    for code, (name, color) in enumerate(zip(names, PALETTE, strict=False)):
+        start = "" if groups is None else legend_name(f"{name}: ")
+        smooth = np.append(1.0, predicted[codes == code].mean(0))
+        ax.plot(np.append(0.0, grid), smooth, color=color, linewidth=2.0, label=f"{start}predicted")
+        steps = _steps(estimates[code], float(grid[-1]))
+        estimate: Any = {"color": color, "linewidth": 1.0, "label": f"{start}Kaplan-Meier"}
+        ax.step(steps["time"], steps["survival"], where="post", **estimate)
+        band = steps["time"], steps["lower"], steps["upper"]
+        ax.fill_between(*band, step="post", color=color, alpha=0.15, linewidth=0)
+    ax.set_xlim(0.0, grid[-1])
     ax.set_ylim(0.0, 1.03)
     ax.set_xlabel(time_name)
     ax.set_ylabel("probability of no event")
     ax.legend(fontsize="small")
     if at_risk:
-        _number_at_risk(ax, y, labels, codes, groups is not None)
+        _number_at_risk(ax, y, codes, [] if groups is None else list(names))
     return as_it_is(ax)
 
 
-def _check(at: Array, curves: Array, y: SurvivalTimes) -> None:
-    if at.ndim != 1 or not len(at) or not (at > 0.0).all() or (np.diff(at) <= 0.0).any():
-        raise ValueError("times must be above 0 and rise, [T]")
-    if curves.shape != (len(y), len(at)):
-        raise ValueError(
-            f"survival must have a row for each of y and a column for each of times, shape "
-            f"{(len(y), len(at))}, got {curves.shape}"
-        )
-    if not ((curves >= 0.0) & (curves <= 1.0)).all():
-        raise ValueError(
-            f"survival must be in [0, 1], got values from {curves.min():g} to {curves.max():g}"
-        )
-
-
-def _groups(groups: Sequence[Any] | None, rows: int) -> tuple[list[Any], npt.NDArray[np.intp]]:
-    """Labels, and the index of that of every row."""
-    if groups is None:
-        return ["all rows"], np.zeros(rows, dtype=np.intp)
-    try:
-        found = pd.Categorical(without_tensor(groups))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"groups must be labels, got {shown(groups)}: {error}") from error
-    if len(found) != rows:
-        raise ValueError(f"groups must have a label for each of the {rows} rows, got {len(found)}")
-    codes = np.asarray(found.codes, dtype=np.intp)
-    labels = [label for code, label in enumerate(found.categories) if (codes == code).any()]
-    if (codes < 0).any():
-        raise ValueError("groups must have no missing label")
-    if len(labels) > len(PALETTE):
-        raise ValueError(f"groups must be at most {len(PALETTE)}, got {len(labels)}")
-    there = [list(found.categories).index(label) for label in labels]
-    return labels, np.searchsorted(there, codes)
-
-
-def _to_end(steps: Array, values: Any, end: float) -> tuple[Array, Array]:
-    """Times and values of steps from (0, 1) on, carried on to the end."""
-    found = np.append(1.0, np.asarray(values))[: len(steps)]
-    return np.append(steps, end), np.append(found, found[-1])
+def _steps(estimate: pd.DataFrame, end: float) -> pd.DataFrame:
+    """The steps up to the end, from a probability of 1 at time 0 on."""
+    start = {"time": 0.0, "survival": 1.0, "lower": 1.0, "upper": 1.0}
+    steps = pd.concat([pd.DataFrame([start]), estimate[estimate["time"] <= end][[*start]]])
+    return pd.concat([steps, steps[-1:].assign(time=end)])
 
 
 def _number_at_risk(
-    ax: Axes, y: SurvivalTimes, labels: list[Any], codes: npt.NDArray[np.intp], named: bool
+    ax: Axes, y: SurvivalTimes, codes: npt.NDArray[np.intp], names: list[Any]
 ) -> None:
     """Numbers of rows under observation, below the ticks of the axis."""
     last, entry = y.lower.numpy(), y.entry.numpy()
-    end = ax.get_xlim()[1]
-    ticks = [float(tick) for tick in ax.get_xticks() if 0.0 <= tick <= end]
-    options: Any = {"xycoords": ax.get_xaxis_transform(), "textcoords": "offset points"}
-    options |= {"va": "top", "fontsize": "small", "annotation_clip": False}
+    ticks = [float(tick) for tick in ax.get_xticks() if 0.0 <= tick <= ax.get_xlim()[1]]
+    below: Any = {"xycoords": ax.get_xaxis_transform(), "textcoords": "offset points"}
+    below |= {"va": "top", "fontsize": "small", "annotation_clip": False}
+    lines = [*zip(range(len(names)), names, PALETTE, strict=False)] or [(0, "at risk", PALETTE[0])]
     height = _FIRST
-    if named:
-        ax.annotate("at risk", (0.0, 0.0), (-12.0, height), ha="right", color=GREY, **options)
+    if names:
+        ax.annotate("at risk", (0.0, 0.0), (-12.0, height), ha="right", color=GREY, **below)
         height -= _LINE
-    for code, label in enumerate(labels):
-        color, name = PALETTE[code], str(label) if named else "at risk"
-        ax.annotate(name, (0.0, 0.0), (-12.0, height), ha="right", color=color, **options)
+    for code, name, color in lines:
+        ax.annotate(str(name), (0.0, 0.0), (-12.0, height), ha="right", color=color, **below)
         for tick in ticks:
             count = int(((last >= tick) & (entry <= tick) & (codes == code)).sum())
             place = (0.0, height)
-            ax.annotate(str(count), (tick, 0.0), place, ha="center", color=color, **options)
+            ax.annotate(str(count), (tick, 0.0), place, ha="center", color=color, **below)
         height -= _LINE

@@ -7,16 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 
-from pyro_gcm.plots._axes import (
-    GREY,
-    PALETTE,
-    as_it_is,
-    axes_or_new,
-    columns,
-    legend_name,
-    next_color,
-    two_errors,
-)
+from pyro_gcm.plots._axes import GREY, PALETTE, as_it_is, axes_or_new, legend_name, next_color
 from pyro_gcm.training import FitResult
 
 
@@ -33,7 +24,6 @@ def plot_history(
         were kept is marked.
     :param loss_name: label of the loss.
     :param ax: axes to draw on and to return; by default new ones.
-    :raises ValueError: for missing columns.
 
     >>> from matplotlib.figure import Figure
     >>> history = pd.DataFrame({"epoch": [1, 2, 3], "loss": [0.7, 0.6, 0.55]})
@@ -41,17 +31,16 @@ def plot_history(
     'minus the bound (nats per row)'
     """
     frame = result.history if isinstance(result, FitResult) else result
-    epoch, loss = columns("result", frame, ("epoch", "loss"))
     ax = axes_or_new(ax)
     # A line would not show a single epoch.
-    marker = "o" if len(epoch) == 1 else None
-    ax.plot(epoch, loss, color=PALETTE[0], marker=marker, label="training rows")
-    if "validation_loss" in frame:
-        (held_out,) = columns("result", frame, ("validation_loss",))
-        ax.plot(epoch, held_out, color=PALETTE[1], marker=marker, label="validation rows")
-        if isinstance(result, FitResult):
-            best = result.best_epoch
-            ax.axvline(best, color=GREY, linestyle=":", label=f"best epoch, {best}")
+    marker = "o" if len(frame) == 1 else None
+    losses = {"loss": "training rows", "validation_loss": "validation rows"}
+    for color, (name, label) in zip(PALETTE, losses.items(), strict=False):
+        if name == "loss" or name in frame:
+            ax.plot(frame["epoch"], frame[name], color=color, marker=marker, label=label)
+    if isinstance(result, FitResult) and "validation_loss" in frame:
+        best = result.best_epoch
+        ax.axvline(best, color=GREY, linestyle=":", label=f"best epoch, {best}")
     ax.set_xlabel("epoch")
     ax.set_ylabel(loss_name)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -69,7 +58,6 @@ def plot_bound(frame: pd.DataFrame, *, label: str | None = None, ax: Axes | None
         row) and standard_error; a NaN standard error draws no bar.
     :param label: name of the curve in the legend.
     :param ax: axes to draw on and to return; by default new ones.
-    :raises ValueError: for missing columns, or numbers of particles below 1.
 
     >>> from matplotlib.figure import Figure
     >>> frame = pd.DataFrame(
@@ -78,17 +66,12 @@ def plot_bound(frame: pd.DataFrame, *, label: str | None = None, ax: Axes | None
     >>> plot_bound(frame, label="posterior guide", ax=Figure().subplots()).get_xlabel()
     'number of particles'
     """
-    wanted = ("num_particles", "bound", "standard_error")
-    particles, bound, standard_error = columns("frame", frame, wanted)
-    if not (particles >= 1).all():
-        raise ValueError(f"frame has num_particles below 1: {particles.min():g}")
-    errors = two_errors("frame", standard_error)
+    frame = frame.sort_values("num_particles")
     ax = axes_or_new(ax)
-    order = particles.argsort()
     ax.errorbar(
-        particles[order],
-        bound[order],
-        errors[order],
+        frame["num_particles"],
+        frame["bound"],
+        2.0 * frame["standard_error"],
         color=next_color(ax),
         marker="o",
         markersize=4,

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 import torch
 from matplotlib.axes import Axes
 from matplotlib.contour import QuadContourSet
@@ -86,21 +85,17 @@ def band(collection: Any) -> tuple[Any, Any, Any]:
 
 
 #: Models with two costs, each compared with a revenue or with the map of the revenues.
-of_two_costs = pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"dtype": torch.float64},
-        {"cost_family": "laplace"},
-        {"p0": "conditional"},
-        {"prior": "categorical"},
-        {"prior": "standard", "objective": "joint"},
-        {"revenue_map": "positive_linear"},
-        {"revenue_map": "sigmoid"},
-        {"response": "continuous"},
-    ],
-    ids=lambda options: " ".join(map(str, options.values())) or "plain",
-)
+OF_TWO_COSTS: list[dict[str, Any]] = [
+    {},
+    {"p0": "conditional"},
+    {"revenue_map": "positive_linear"},
+    {"cost_family": "laplace"},
+    {"dtype": torch.float64},
+    {"prior": "categorical"},
+    {"prior": "standard", "objective": "joint"},
+    {"revenue_map": "sigmoid"},
+    {"response": "continuous"},
+]
 
 
 def quoted(ax: Axes, start: str = r"Pr\(.*<") -> float:

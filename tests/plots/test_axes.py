@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import matplotlib.pyplot as plt
 import numpy as np
-import pytest
 from plot_toys import MIDDLE, X, contour_paths, trained
 
 from pyro_gcm.plots import plot_cost_density, plot_cost_pairs, plot_response_curves
-from pyro_gcm.plots._axes import PALETTE, axes_or_new, legend_above, next_color
-
-
-def test_new_axes_are_made_if_none_are_given() -> None:
-    ax = axes_or_new(None)
-    assert axes_or_new(ax) is ax
-    assert axes_or_new(None) is not ax
-    assert plt.get_fignums() == [1, 2]
+from pyro_gcm.plots._axes import PALETTE, axes_or_new, legend_above, next_color, ticks_of_shares
 
 
 def test_colours_are_different_visible_on_white_and_repeat_after_the_last() -> None:
@@ -31,32 +21,46 @@ def test_colours_are_different_visible_on_white_and_repeat_after_the_last() -> N
     assert seen == [*PALETTE, PALETTE[0]]
 
 
-@pytest.mark.parametrize("labels", [["a"], ["a", "b", "c", "d"], ["a label of some length"] * 4])
-@pytest.mark.parametrize("bottom", [None, 0.0])
-def test_legend_is_above_the_data(labels: list[str], bottom: float | None) -> None:
-    fig, ax = plt.subplots(figsize=(5, 3.5), layout="constrained")
-    for label in labels:
-        ax.plot([0, 1], [2, 5], label=label)
-    legend_above(ax, bottom)
-    fig.canvas.draw()
-    box = ax.get_legend().get_window_extent()
-    assert box.ymin > ax.transData.transform((0, 5))[1]
-    assert box.xmin > ax.get_window_extent().xmin
-    low, _ = ax.get_ylim()
-    assert low == 0.0 if bottom == 0.0 else low < 2.0
+def test_legend_is_above_the_data() -> None:
+    for labels in (["a"], ["a", "b", "c", "d"], ["a label of some length"] * 4):
+        for bottom in (None, 0.0):
+            fig, ax = plt.subplots(figsize=(5, 3.5), layout="constrained")
+            for label in labels:
+                ax.plot([0, 1], [2, 5], label=label)
+            legend_above(ax, bottom)
+            fig.canvas.draw()
+            box = ax.get_legend().get_window_extent()
+            assert box.ymin > ax.transData.transform((0, 5))[1], labels
+            assert box.xmin > ax.get_window_extent().xmin, labels
+            low, _ = ax.get_ylim()
+            assert low == 0.0 if bottom == 0.0 else low < 2.0
 
 
-@pytest.mark.parametrize("plot", [plot_cost_density, plot_cost_pairs, plot_response_curves])
-def test_legends_do_not_cover_curves(plot: Any) -> None:
-    fig, ax = plt.subplots(figsize=(5, 3.5), layout="constrained")
-    rows = X[:7] if plot is plot_response_curves else X[0]
-    plot(trained(p0="constant"), rows, r=MIDDLE, ax=ax)
-    fig.canvas.draw()
-    box = ax.get_legend().get_window_extent()
-    curves = [line.get_path() for line in ax.lines if len(line.get_xdata()) > 2]
-    for path in contour_paths(ax) if plot is plot_cost_pairs else curves:
-        points = ax.transData.transform(path.vertices)
-        assert not any(box.contains(*point) for point in points)
+def test_legends_do_not_cover_curves() -> None:
+    for plot in (plot_cost_density, plot_cost_pairs, plot_response_curves):
+        fig, ax = plt.subplots(figsize=(5, 3.5), layout="constrained")
+        rows = X[:7] if plot is plot_response_curves else X[0]
+        plot(trained(p0="constant"), rows, r=MIDDLE, ax=ax)
+        fig.canvas.draw()
+        box = ax.get_legend().get_window_extent()
+        curves = [line.get_path() for line in ax.lines if len(line.get_xdata()) > 2]
+        for path in contour_paths(ax) if plot is plot_cost_pairs else curves:
+            points = ax.transData.transform(path.vertices)
+            assert not any(box.contains(*point) for point in points), plot
+
+
+def test_ticks_of_shares_are_shares_with_the_decimals_that_they_need() -> None:
+    for low, high, ticks in (
+        (-0.05, 1.4, ["0%", "20%", "40%", "60%", "80%", "100%"]),
+        (-0.01, 0.112, ["0.0%", "2.0%", "4.0%", "6.0%", "8.0%", "10.0%"]),
+        (0.051, 0.0632, ["5.20%", "5.40%", "5.60%", "5.80%", "6.00%", "6.20%"]),
+    ):
+        fig, ax = plt.subplots(layout="constrained")
+        ax.set_ylim(low, high)
+        ticks_of_shares(ax.yaxis, percent=True)
+        fig.canvas.draw()
+        labels = zip(ax.get_yticks(), ax.get_yticklabels(), strict=True)
+        assert [text.get_text() for tick, text in labels if low <= tick <= high] == ticks
 
 
 def test_limits_follow_a_higher_curve_and_contain_a_constant_one() -> None:

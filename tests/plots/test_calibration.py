@@ -66,24 +66,24 @@ def test_models_share_one_diagonal_and_empty_bins_are_omitted() -> None:
 # Ranks
 
 
-@pytest.mark.parametrize(("num_draws", "bins"), [(99, 20), (63, 16), (1023, 16), (9, 10), (19, 20)])
-def test_bins_contain_equally_many_ranks_if_possible(num_draws: int, bins: int) -> None:
-    axes = plt.subplots()[1]
-    values = torch.arange(num_draws + 1).repeat(3)
-    ax = plot_ranks(values, num_draws=num_draws, label="z[0]", ax=axes)
-    assert ax is axes
-    assert heights(ax) == [3 * (num_draws + 1) / bins] * bins
-    assert ax.get_xlabel() == f"rank of z[0] among {num_draws} posterior draws"
-    assert ax.get_ylabel() == "number of simulations"
-    assert legend(ax) == ["99% of uniform ranks"]
-    unnamed = plot_ranks(values, num_draws=num_draws)
-    assert unnamed.get_xlabel() == f"rank of the true value among {num_draws} posterior draws"
+def test_bins_contain_equally_many_ranks_if_possible() -> None:
+    for num_draws, bins in ((99, 20), (63, 16), (1023, 16), (9, 10), (19, 20)):
+        axes = plt.subplots()[1]
+        values = torch.arange(num_draws + 1).repeat(3)
+        ax = plot_ranks(values, num_draws=num_draws, label="z[0]", ax=axes)
+        assert ax is axes
+        assert heights(ax) == [3 * (num_draws + 1) / bins] * bins
+        assert ax.get_xlabel() == f"rank of z[0] among {num_draws} posterior draws"
+        assert ax.get_ylabel() == "number of simulations"
+        assert legend(ax) == ["99% of uniform ranks"]
+    unnamed = plot_ranks(values, num_draws=19)
+    assert unnamed.get_xlabel() == "rank of the true value among 19 posterior draws"
 
 
-@pytest.mark.parametrize("n", [1, 30, 5000])
 @pytest.mark.parametrize(
     ("num_draws", "bins"), [(99, None), (100, None), (100, 7), (99, 20), (12, 13), (5, 1)]
 )
+@pytest.mark.parametrize("n", [1, 5000])
 def test_bars_count_ranks_and_the_band_is_the_binomial_interval_of_every_bin(
     num_draws: int, bins: int | None, n: int
 ) -> None:

@@ -56,7 +56,7 @@ def test_the_wheel_has_the_package_its_types_and_its_licence_alone(built: list[P
     assert {name.partition("/")[0] for name in names} == {"pyro_gcm", info}
     package = {name.removeprefix("pyro_gcm/") for name in names if name.startswith("pyro_gcm/")}
     kinds = {name for name in package if not name.endswith(".py")}
-    assert kinds == {"py.typed", "data/datasheets.md", "report/page.html"}
+    assert kinds == {"py.typed", "data/datasheets.md", "data/sets.json", "report/page.html"}
     assert package - kinds == {
         path.relative_to(ROOT / "pyro_gcm").as_posix() for path in (ROOT / "pyro_gcm").rglob("*.py")
     }

@@ -1,4 +1,4 @@
-"""Two credit tables with named columns, missing values and directions: HELOC and Taiwan.
+"""Credit tables with named columns, missing values and directions: HELOC, Taiwan and loans.
 
 The directions were written down from what the columns mean, before any model was fitted to the
 tables. Those of HELOC are what the data dictionary of the FICO challenge prescribes, and what the
@@ -8,76 +8,38 @@ about the limit, the arrears and the payments.
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pyro_gcm.data.source import RawFile, read_raw
+from pyro_gcm.data.dataset import check_count
+from pyro_gcm.data.registry import SETS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Column of HELOC -> direction of the risk in it, and why.
-HELOC_REASONS = {
-    "ExternalRiskEstimate": (-1, "a bureau's score, higher for safer borrowers"),
-    "MSinceOldestTradeOpen": (-1, "a longer history of credit has shown more"),
-    "MSinceMostRecentTradeOpen": (-1, "new credit is a sign of need"),
-    "AverageMInFile": (-1, "accounts that were kept for longer have shown more"),
-    "NumSatisfactoryTrades": (-1, "accounts that were paid as agreed speak for the borrower"),
-    "NumTrades60Ever2DerogPubRec": (1, "so many accounts were 60 days late or worse"),
-    "NumTrades90Ever2DerogPubRec": (1, "so many accounts were 90 days late or worse"),
-    "PercentTradesNeverDelq": (-1, "accounts that were never late speak for the borrower"),
-    "MSinceMostRecentDelq": (-1, "a late payment says less the longer it is past"),
-    "MaxDelq2PublicRecLast12M": (-1, "0 is a derogatory comment, 7 never late, in twelve months"),
-    "MaxDelqEver": (-1, "2 is a derogatory comment, 8 never late, of the whole history"),
-    "NumTradesOpeninLast12M": (1, "accounts opened within a year are a sign of need"),
-    "MSinceMostRecentInqexcl7days": (-1, "an application for credit says less the longer ago"),
-    "NumInqLast6M": (1, "many applications for credit are a sign of need"),
-    "NumInqLast6Mexcl7days": (1, "so are those without the last week, when rates are compared"),
-    "NetFractionRevolvingBurden": (1, "revolving debt in percent of the limit leaves less room"),
-    "NetFractionInstallBurden": (1, "instalment debt in percent of the loan is yet to be paid"),
-    "NumBank2NatlTradesWHighUtilization": (1, "so many cards are near their limit"),
-}
-#: Columns of HELOC without a direction: more of them is neither safer nor riskier by itself.
-_HELOC_FREE = (
-    *("NumTotalTrades", "PercentInstallTrades", "NumRevolvingTradesWBalance"),
-    *("NumInstallTradesWBalance", "PercentTradesWBalance"),
+#: Column -> direction of the risk in it, and why.
+HELOC_REASONS, TAIWAN_REASONS = (
+    {name: (sign, why) for name, (sign, why) in SETS[table]["directions"].items()}
+    for table in ("heloc", "taiwan")
 )
-_MONTHS = ("PAY_0", "PAY_2", "PAY_3", "PAY_4", "PAY_5", "PAY_6")
-#: Column of Taiwan -> direction of a default in it, and why.
-TAIWAN_REASONS = {
-    "LIMIT_BAL": (-1, "the bank granted higher limits to those that it knew to be safer"),
-    **dict.fromkeys(_MONTHS, (1, "more months in arrears are closer to a default")),
-    **dict.fromkeys(
-        (f"PAY_AMT{month}" for month in range(1, 7)),
-        (-1, "who paid back more, for the same bills, has the means and leaves less to pay"),
-    ),
-}
 HELOC_DIRECTIONS = {name: sign for name, (sign, _) in HELOC_REASONS.items()}
 TAIWAN_DIRECTIONS = {name: sign for name, (sign, _) in TAIWAN_REASONS.items()}
+#: Directions in which a default of the loans is expected to become more likely.
+LOAN_DIRECTIONS: dict[str, int] = SETS["loan_psds"]["directions"]
 
-_HELOC_ROWS = 10_459
 _CODES = {-7: "condition not met", -8: "no usable record", -9: "no bureau record"}
 #: Levels up to these are ordered; those above are "all other".
 _LAST_LEVEL = {"MaxDelq2PublicRecLast12M": 7, "MaxDelqEver": 8}
 
-_CLIENTS = RawFile(
-    path="credit/taiwan_default.csv",
-    sha256="5c69a6b4e167dac42c4b22665330404fe49928a198de44d2d061b800cb65f9b1",
-    url=(
-        "https://raw.githubusercontent.com/rakibRME/ML-Data-Sets/"
-        "f1b09adc70c8d3421bb3cd722a3a68af8f86d1b1/UCI_Credit_Card.csv"
-    ),
-)
-_TAIWAN_ROWS, _DEFAULT = 30_000, "default.payment.next.month"
 #: Levels that UCI describes; others become missing.
 _LEVELS = {
     "SEX": {1: "male", 2: "female"},
     "EDUCATION": {1: "graduate school", 2: "university", 3: "high school", 4: "others"},
     "MARRIAGE": {1: "married", 2: "single", 3: "others"},
 }
+_MONTHS = ("PAY_0", "PAY_2", "PAY_3", "PAY_4", "PAY_5", "PAY_6")
 _STATUS = {-2: "no consumption", -1: "paid in full"}
 
 
@@ -98,14 +60,13 @@ def load_heloc(path: str | Path) -> tuple[pd.DataFrame, pd.Series]:
     """
     import pandas as pd
 
-    from pyro_gcm.data.frames import check_count
-
     table = pd.read_csv(path)
-    columns = [*HELOC_REASONS, *_HELOC_FREE]
+    about = SETS["heloc"]
+    columns = [*about["directions"], *about["free"]]
     lacking = [name for name in ("RiskPerformance", *columns) if name not in table]
     if lacking:
         raise ValueError(f"path must be a file with the columns of HELOC, {path} lacks {lacking}")
-    check_count("heloc", "rows", len(table), _HELOC_ROWS)
+    check_count("heloc", "rows", len(table), about["rows"])
     y = table["RiskPerformance"].isin(["Bad", 1]).astype(int)
     numbers = table[[name for name in table if name in columns]].astype("float64")
     kinds = {}
@@ -139,13 +100,10 @@ def load_taiwan() -> tuple[pd.DataFrame, pd.Series]:
     :raises ValueError: if the file is not as expected.
     :raises OSError: if the download fails.
     """
-    import pandas as pd
+    from pyro_gcm.data.sets import tables
 
-    from pyro_gcm.data.frames import check_count
-
-    table = pd.read_csv(io.BytesIO(read_raw(_CLIENTS))).drop(columns="ID")
-    check_count("taiwan", "rows", len(table), _TAIWAN_ROWS)
-    y = table.pop(_DEFAULT).astype(int)
+    table = tables(SETS["taiwan"])[0].drop(columns="ID")
+    y = table.pop("default.payment.next.month").astype(int)
     for name, levels in _LEVELS.items():
         table[name] = table[name].map(levels).astype("category")
     for name in _MONTHS:
@@ -154,3 +112,25 @@ def load_taiwan() -> tuple[pd.DataFrame, pd.Series]:
         table[name] = table[name].clip(lower=0)
     numbers = table.select_dtypes("number").columns
     return table.astype(dict.fromkeys(numbers, "float64")), y
+
+
+def load_loans() -> tuple[pd.DataFrame, pd.Series]:
+    """The loans behind "loan_psds" as a table of the columns in the file, and their outcomes.
+
+    :returns: 45,342 rows of loan_amnt [dollars], term, purpose and home_ownership [categories],
+        revol_bal [dollars], open_acc [open credit lines]; annual_inc [dollars], dti [percent],
+        payment_inc_ratio [the payments, in percent of the income], revol_util [percent of the
+        credit line that is used], grade [1 to 7, the safest], emp_length [1 is under a year, 11 is
+        ten years or more; missing in 1,776 rows], delinq_2yrs_zero and pub_rec_zero [1 if there is
+        no delinquency in two years, no derogatory public record]; and the outcomes, "default" or
+        "paid off", half of the rows each by the selection of the file.
+
+    Columns that the authors of the file computed from others, or from the outcome, are left out.
+    """
+    from pyro_gcm.data.sets import tables
+
+    about = SETS["loan_psds"]
+    (loans,) = tables(about)
+    loans["emp_length"] = loans["emp_length"].astype("float64").replace(0.0, np.nan)
+    categories = dict.fromkeys(["term", "purpose", "home_ownership"], "category")
+    return loans[about["free"] + list(LOAN_DIRECTIONS)].astype(categories), loans["outcome"]

@@ -1,10 +1,11 @@
-"""The table that every loader returns: free inputs, monotone inputs, response and splits."""
+"""The table that `data.load` returns: free inputs, monotone inputs, response and splits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -127,3 +128,54 @@ class Dataset:
     def subset(self, index: Tensor) -> Dataset:
         """Return the rows ``index`` (row indices, or a mask [n]) as a new data set."""
         return replace(self, x=self.x[index], r=self.r[index], y=self.y[index], fixed=None)
+
+
+def one_hot(frame: pd.DataFrame) -> pd.DataFrame:
+    """Encode every column as 0/1 columns (float64) "column=category", in sorted order."""
+    import pandas as pd
+
+    return pd.get_dummies(frame, columns=list(frame), prefix_sep="=", dtype=np.float64)
+
+
+def min_max(frame: pd.DataFrame) -> pd.DataFrame:
+    """Scale every column to [0, 1] by its minimum and maximum over all rows of ``frame``."""
+    low, high = frame.min(), frame.max()
+    return (frame - low) / (high - low)
+
+
+def check_count(name: str, what: str, got: int, expected: int) -> None:
+    """Raise a ValueError if a table does not have the expected number of rows, say."""
+    if got != expected:
+        raise ValueError(f"{name} has {got} {what}, expected {expected}")
+
+
+def from_frames(
+    name: str,
+    variant: str,
+    x: pd.DataFrame,
+    r: pd.DataFrame,
+    y: pd.Series,
+    *,
+    metric: Literal["auc", "accuracy", "rmse"],
+    fixed: tuple[Tensor, Tensor] | None = None,
+) -> Dataset:
+    """Return the data set with these columns, whose names are kept.
+
+    :param metric: metric of the published tables; "rmse" makes the response continuous.
+    """
+    return Dataset(
+        name=name,
+        variant=variant,
+        x=_tensor(x),
+        r=_tensor(r),
+        y=_tensor(y),
+        x_names=tuple(x.columns),
+        r_names=tuple(r.columns),
+        response="continuous" if metric == "rmse" else "binary",
+        metric=metric,
+        fixed=fixed,
+    )
+
+
+def _tensor(table: pd.DataFrame | pd.Series) -> Tensor:
+    return torch.from_numpy(np.array(table, dtype=np.float64, order="C"))

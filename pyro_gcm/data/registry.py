@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import pkgutil
-from importlib import import_module
-from typing import TYPE_CHECKING
+import json
+from pathlib import Path
+from typing import Any
 
 from pyro_gcm._utils.validation import one_of
-from pyro_gcm.data import loaders
 from pyro_gcm.data.dataset import Dataset
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-#: Names of the data sets: the modules of ``pyro_gcm.data.loaders``.
-NAMES = tuple(sorted(module.name for module in pkgutil.iter_modules(loaders.__path__)))
+#: By name: `files`, with the options of `pandas.read_csv` as `read`; columns of `x` and `r`, and
+#: `y`; `directions` of the columns of tables.
+SETS: dict[str, Any] = json.loads(Path(__file__).with_name("sets.json").read_text(encoding="utf-8"))
+#: Names of the data sets.
+NAMES = tuple(sorted(name for name, about in SETS.items() if "metric" in about))
 
 
 def load(name: str, variant: str = "default") -> Dataset:
@@ -24,8 +23,7 @@ def load(name: str, variant: str = "default") -> Dataset:
     counts, 0/1 for a category), which the models standardise themselves. The variant "published"
     reproduces the preprocessing behind the published tables, including its scaling and its errors;
     use it only to compare with those tables. ``datasheets.md``, beside this module, describes the
-    source, the size and the known problems of every data set, and ``pyro_gcm.data.loaders.<name>``
-    its columns.
+    source, the columns, the size and the known problems of every data set.
 
     If the environment variable PYRO_GCM_DATA is set, raw files are read from the folder that it
     names, either as they are or gzipped ("adult/adult.data.gz"). Otherwise they are downloaded once
@@ -49,24 +47,8 @@ def load(name: str, variant: str = "default") -> Dataset:
         train, test = adult.split(seed=0)
         x, r, y = adult.x[train], adult.r[train], adult.y[train]
     """
+    from pyro_gcm.data.sets import build
+
     one_of("name", name, NAMES)
     one_of("variant", variant, ["default", "published"])
-    return getattr(import_module(f"{loaders.__name__}.{name}"), variant)()
-
-
-def load_loans() -> tuple[pd.DataFrame, pd.Series]:
-    """The loans behind "loan_psds" as a table of the columns in the file, and their outcomes.
-
-    :returns: 45,342 rows of loan_amnt [dollars], term, purpose and home_ownership [categories],
-        revol_bal [dollars], open_acc [open credit lines]; annual_inc [dollars], dti [percent],
-        payment_inc_ratio [the payments, in percent of the income], revol_util [percent of the
-        credit line that is used], grade [1 to 7, the safest], emp_length [1 is under a year, 11 is
-        ten years or more; missing in 1,776 rows], delinq_2yrs_zero and pub_rec_zero [1 if there is
-        no delinquency in two years, no derogatory public record]; and the outcomes, "default" or
-        "paid off", half of the rows each by the selection of the file.
-
-    Columns that the authors of the file computed from others, or from the outcome, are left out.
-    """
-    from pyro_gcm.data.loaders import loan_psds
-
-    return loan_psds.table()
+    return build(name, variant)

@@ -18,8 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from pyro_gcm import data
-from pyro_gcm.data.credit import HELOC_DIRECTIONS, TAIWAN_DIRECTIONS
-from pyro_gcm.data.loaders.loan_psds import DIRECTIONS as LOAN_DIRECTIONS
+from pyro_gcm.data.credit import HELOC_DIRECTIONS, LOAN_DIRECTIONS, TAIWAN_DIRECTIONS
 from reproduce.arguments import Refused
 
 Array = npt.NDArray[np.float64]

@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 
 from pyro_gcm import data
-from pyro_gcm.data.frames import check_count, from_frames, one_hot
+from pyro_gcm.data.dataset import check_count, from_frames, one_hot
 from reproduce.data.packages import of_r, of_statsmodels
 
 
@@ -66,11 +66,10 @@ class Untouched:
         if self.categories:
             x = pd.concat([x, one_hot(table[self.categories].astype(int))], axis=1)
         y = found(self.y)
-        return from_frames(
-            *(name, "default", x, r, y),
-            metric="auc" if y.dtype == bool or self.positives is not None else "rmse",
-            positives=self.positives,
-        )
+        if self.positives is not None:
+            check_count(name, "positives", int(y.sum()), self.positives)
+        metric: Any = "auc" if y.dtype == bool or self.positives is not None else "rmse"
+        return from_frames(name, "default", x, r, y, metric=metric)
 
 
 _TEXT = Path(__file__).with_name("untouched.json").read_text(encoding="utf-8")

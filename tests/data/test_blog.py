@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-
-from pyro_gcm.data.loaders import blog
 
 # As in the UCI description, where attributes count from 1.
 R = [51, 52, 53, 54, 56, 57, 58, 59]
@@ -79,20 +76,3 @@ def test_published_scales_over_all_its_rows(real, lines) -> None:
     for values in (dataset.x, dataset.r):
         assert (values.amin(0) == 0).all()
         assert (values.amax(0) == 1).all()
-
-
-def test_archive_without_a_row_or_a_file_is_refused(lines, monkeypatch) -> None:
-    def zipped(files: dict[str, list[bytes]]) -> bytes:
-        buffer = io.BytesIO()
-        with zipfile.ZipFile(buffer, "w") as archive:
-            for name, rows in files.items():
-                archive.writestr(name, b"".join(row + b"\n" for row in rows))
-        return buffer.getvalue()
-
-    few = {name: rows[:5] for name, rows in lines.items()}
-    monkeypatch.setattr(blog, "read_raw", lambda _: zipped(few))
-    with pytest.raises(ValueError, match="blog has 305 rows, expected 60021"):
-        blog.default()
-    monkeypatch.setattr(blog, "read_raw", lambda _: zipped({TRAIN: lines[TRAIN][:5]}))
-    with pytest.raises(ValueError, match="blog has 1 files, expected 61"):
-        blog.default()

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 from pyro_gcm.data import credit, load_heloc, load_taiwan
+from pyro_gcm.data.registry import SETS
 
-ALL = [*credit.HELOC_REASONS, *credit._HELOC_FREE]
+ALL = [*credit.HELOC_REASONS, *SETS["heloc"]["free"]]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def test_heloc_reads_the_words_of_fico_and_refuses_another_table(tmp_path, monke
     rows.to_csv(path, index=False)
     with pytest.raises(ValueError, match="heloc has 3 rows, expected 10459"):
         load_heloc(path)
-    monkeypatch.setattr(credit, "_HELOC_ROWS", 3)
+    monkeypatch.setitem(SETS["heloc"], "rows", 3)
     table, y = load_heloc(path)
     assert y.tolist() == [1, 0, 1]
     delinquent = table["MaxDelq2PublicRecLast12M"].to_numpy()

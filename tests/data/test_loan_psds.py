@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from pyro_gcm.data import load_loans
-from pyro_gcm.data.loaders.loan_psds import DIRECTIONS
+from pyro_gcm.data.credit import LOAN_DIRECTIONS
 
 EMPTY = {
     *("home_ownership=ANY", "home_ownership=NONE"),
@@ -64,7 +64,7 @@ def test_four_categories_are_absent_and_the_others_are_those_of_the_file(real, l
 def test_the_raw_loans_have_text_missing_values_and_both_outcomes(raw_folder):
     table, outcome = load_loans()
     assert table.shape == (45_342, 14)
-    assert set(DIRECTIONS) < set(table)
+    assert set(LOAN_DIRECTIONS) < set(table)
     assert table["emp_length"].isna().sum() == 1_776
     assert table.drop(columns="emp_length").notna().all().all()
     assert sorted(outcome.unique()) == ["default", "paid off"]

@@ -16,11 +16,14 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 import torch
 from torch import Tensor, nn
+
+#: Whether a transform of `torch.func` runs, in which no step may depend on values.
+in_transform: Callable[[], bool] = torch._C._are_functorch_transforms_active
 
 _here = threading.local()  # has `entered` in threads of Python that have been inside
 #: torch's numbers of threads before and inside, of all who are inside, in the order of coming.

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._utils.torch_state import in_transform
+
 ArrayLike = Any  # tensor, numpy array, DataFrame, nested list: what torch.as_tensor can take
 #: Largest size of a number in data, so that differences and sums of them are finite.
 LARGEST = 2.0**1000
@@ -160,6 +162,8 @@ def _finite_rows(name: str, tensor: Tensor, given: Any = None) -> Tensor:
     """
     if len(tensor) == 0:
         raise ValueError(f"{name} has no rows, at least one is needed")
+    if in_transform():
+        return tensor
     largest = min(LARGEST, torch.finfo(tensor.dtype).max)
     least, most = tensor.aminmax() if tensor.numel() else (0.0, 0.0)
     if not (-largest <= least and most <= largest):  # both are NaN where a value is
@@ -212,15 +216,17 @@ def checked_data(
     :raises TypeError: for a model in half precision.
     """
     full_precision(model)
-    data = {}
+    data, looks = {}, not in_transform()
     if x is not None or "x" in required:
         data["x"] = matrix("x", x, model.x_dim, "x_dim", device)
     if r is not None or "r" in required:
         data["r"] = matrix("r", r, model.r_dim, "r_dim", device)
-        model.response.check_revenue(data["r"])
+        if looks:
+            model.response.check_revenue(data["r"])
     if y is not None or "y" in required:
         data["y"] = model.response.outcome(y, device)
-        model.response.check_outcome(data["y"])
+        if looks:
+            model.response.check_outcome(data["y"])
     same_rows(**data)
     return data
 

@@ -11,6 +11,7 @@ import torch
 from pyro.distributions import constraints
 from torch import Tensor
 
+from pyro_gcm._utils.torch_state import in_transform
 from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions.base import Enumerable, EventOutcome
 from pyro_gcm.distributions.event_curve import (
@@ -21,7 +22,6 @@ from pyro_gcm.distributions.event_curve import (
     EventCurve,
     same_position,
 )
-from pyro_gcm.distributions.numerics import in_transform
 from pyro_gcm.distributions.order_event import OrderEvent
 
 #: The end of time: an event that has not come by then never comes.

@@ -25,11 +25,12 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
 from pyro_gcm._utils.bisection import smallest_reaching
+from pyro_gcm._utils.torch_state import in_transform
 from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable
 from pyro_gcm.distributions.costs import InfiniteCost, prepend_atom
 from pyro_gcm.distributions.families import draws_between, log_interval
-from pyro_gcm.distributions.numerics import in_transform, log_any
+from pyro_gcm.distributions.numerics import log_any
 from pyro_gcm.distributions.order_event import OrderEvent
 from pyro_gcm.distributions.posteriors import CostPosterior
 from pyro_gcm.distributions.products import aligned, on_grid, planes

@@ -16,10 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyro_gcm._utils.torch_state import in_transform
 from pyro_gcm.distributions.base import Expandable
 from pyro_gcm.distributions.costs import prepend_atom
 from pyro_gcm.distributions.families import cost_family, tail_log_probs
-from pyro_gcm.distributions.numerics import in_transform, log_any, probit
+from pyro_gcm.distributions.numerics import log_any, probit
 from pyro_gcm.distributions.products import Rising, from_planes, on_grid, planes, probabilities
 from pyro_gcm.distributions.standard_families import StandardFamily
 

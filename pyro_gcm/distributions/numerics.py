@@ -9,12 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyro_gcm._utils.torch_state import in_transform
+
 LOG_2 = math.log(2.0)
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
-
-
-#: Whether a transform of `torch.func` runs, in which no step may depend on values.
-in_transform: Callable[[], bool] = torch._C._are_functorch_transforms_active
 
 
 class Transformable(torch.autograd.Function):

@@ -14,6 +14,7 @@ from pyro.infer.util import is_validation_enabled
 from pyro.ops.provenance import detach_provenance
 from torch import Tensor, nn
 
+from pyro_gcm._utils.torch_state import in_transform
 from pyro_gcm._utils.validation import checked_data, positive_int
 from pyro_gcm.distributions.base import Left
 from pyro_gcm.inference.reading import Plan, Reached, Reader, of
@@ -197,7 +198,8 @@ def _inputs(model: Any, x: Any, r: Any, y: Any, size: int) -> tuple[Any, Any, An
         # The checks see copies without a gradient; programs may be differentiated by x and r.
         x, r = (given_or(v, data.get(n)) for n, v in (("x", x), ("r", r)))
         y = data.get("y")
-    if y is not None and not model.is_trained and _announces.get() and torch.is_grad_enabled():
+    announces = _announces.get() and torch.is_grad_enabled() and not in_transform()
+    if y is not None and not model.is_trained and announces:
         model.is_trained = True  # by SVI, say
         for name, values in (("x", x), ("r", r), ("y", y)):
             if values is not None and (values.double().square().nanmean(0).sqrt() > _LARGE).any():
@@ -230,7 +232,7 @@ def announce(name: str, module: nn.Module) -> None:
     :raises RuntimeError: where the store has other tensors under these names, which would be
         trained in the place of the module's.
     """
-    if not _announces.get():
+    if not _announces.get() or in_transform():
         return
     for key, parameter in module.named_parameters():
         if not parameter.requires_grad:

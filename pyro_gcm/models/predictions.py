@@ -38,6 +38,8 @@ def prediction(method: Method) -> Method:
 
     @functools.wraps(method)
     def predict(self: Any, x: ArrayLike, *args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():  # which may fuse operations, and so rounds otherwise
+            return torch.compiler.disable(predict)(self, x, *args, **kwargs)
         full_precision(self)
         self.check_story("model")
         if not self.is_trained:
@@ -79,7 +81,8 @@ class Predictions(OrderEventModel):
         """`predict` with gradients with respect to x, r and the parameters: for marginal effects.
 
         With the same draws, and equal but for rounding: the order of the revenues is promised for
-        `predict` alone.
+        `predict` alone. `torch.func` transforms it, with `vmap` row by row as well; inside of
+        transforms values are not checked.
 
         :param x: [B, x_dim] in data units; `r`: [B, r_dim].
         :returns: [B].

@@ -19,6 +19,7 @@ from torch.nn.functional import pad
 
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
+from pyro_gcm._utils.torch_state import in_transform
 from pyro_gcm._utils.validation import number, one_of, positive_int
 from pyro_gcm.nets.networks import block_rows, kept, linear, missing_columns, widths_of
 from pyro_gcm.nets.tabular_features import TabularFeatures
@@ -277,7 +278,7 @@ class OwnLayer(nn.Module):
 
 def _is_every_member(z: Tensor, members: int) -> bool:
     """Whether one-hot z [..., B or 1, K] is every member in turn, along its first dimension."""
-    if z.dim() < 3 or len(z) != members or z.shape[1:-1].numel() != z.shape[-2]:
+    if in_transform() or z.dim() < 3 or len(z) != members or z.shape[1:-1].numel() != z.shape[-2]:
         return False
     # Predictions take them in turn, and an exported program cannot ask.
     return torch.compiler.is_compiling() or z.diagonal(dim1=0, dim2=-1).amin().item() == 1.0
@@ -312,7 +313,10 @@ def _by_member(layer: OwnLayer, z: Tensor, own: Tensor) -> Tensor:
     if _is_every_member(z, members):
         out = layer(own.reshape(members, -1, shape[-1]))
         return out.reshape(*shape[:-1], -1)
-    flat, index = own.reshape(-1, shape[-1]), z.argmax(-1).flatten()
+    flat, index = own.reshape(-1, shape[-1]), z.argmax(-1).expand(shape[:-1]).flatten()
+    if in_transform():  # where the rows of a member cannot be found
+        every = layer(flat.expand(members, *flat.shape))
+        return every[index, torch.arange(len(flat), device=z.device)].reshape(*shape[:-1], -1)
     out = flat.new_empty(len(flat), layer.bias.shape[1])
     for k in range(members):
         mine = (index == k).nonzero()[:, 0]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pyro_gcm.audit import MonotonicityAudit
-from pyro_gcm.audit.result import Witness
-from pyro_gcm.plots._axes import GREY, PALETTE, as_it_is
+from pyro_gcm.plots.axes import GREY, PALETTE, as_it_is
 
 
 def plot_audit(audit: MonotonicityAudit, *, outcome_name: str = "prediction") -> Figure:
@@ -39,7 +36,10 @@ def plot_audit(audit: MonotonicityAudit, *, outcome_name: str = "prediction") ->
     drops, *pair = np.atleast_1d(figure.subplots(1, panels))
     _histogram(drops, audit)
     if audit.witness is not None:
-        _worst_pair(pair[0], audit.witness, audit.r_names, outcome_name)
+        draw_worst_pair(pair[0], audit, outcome_name)
+        confirmed = "confirmed" if audit.witness.confirmed else "not confirmed"
+        title = f"worst pair: row {audit.witness.row}, {confirmed}"
+        pair[0].set_title(title, fontsize="medium")
     return figure
 
 
@@ -67,7 +67,13 @@ def _histogram(ax: Axes, audit: MonotonicityAudit) -> None:
     ax.legend(fontsize="small")
 
 
-def _worst_pair(ax: Axes, worst: Witness, names: Sequence[str], outcome_name: str) -> None:
+def draw_worst_pair(ax: Axes, audit: MonotonicityAudit, outcome_name: str) -> None:
+    """The prediction along the line between the two rows of the worst violation.
+
+    :param audit: with a violation.
+    """
+    worst, names = audit.witness, audit.r_names
+    assert worst is not None
     moved = np.flatnonzero(worst.r_low != worst.r_high)
     if len(moved) == 1:
         along = np.linspace(worst.r_low[moved[0]], worst.r_high[moved[0]], len(worst.segment))
@@ -83,7 +89,5 @@ def _worst_pair(ax: Axes, worst: Witness, names: Sequence[str], outcome_name: st
         ax.invert_xaxis()  # so that the prediction should increase to the right
     ax.set_xlabel(label)
     ax.set_ylabel(outcome_name)
-    confirmed = "confirmed" if worst.confirmed else "not confirmed"
-    ax.set_title(f"worst pair: row {worst.row}, {confirmed}", fontsize="medium")
     ax.legend(fontsize="small")
     as_it_is(ax)

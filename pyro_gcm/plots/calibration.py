@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from scipy.stats import binom
 
 from pyro_gcm._utils.validation import ArrayLike, positive_int
-from pyro_gcm.plots._axes import (
+from pyro_gcm.plots.axes import (
     GREY,
     as_it_is,
     axes_or_new,

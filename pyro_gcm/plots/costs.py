@@ -12,8 +12,8 @@ from torch import Tensor
 
 from pyro_gcm._utils.validation import ArrayLike, share
 from pyro_gcm.models import GCM, IGCM
-from pyro_gcm.plots._axes import PALETTE, Array, as_it_is, axes_or_new, legend_above, numbers
-from pyro_gcm.plots._cost_parts import (
+from pyro_gcm.plots.axes import PALETTE, Array, as_it_is, axes_or_new, legend_above, numbers
+from pyro_gcm.plots.cost_parts import (
     Cost,
     cost_index,
     cost_label,

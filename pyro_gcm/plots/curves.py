@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix, share, vector
 from pyro_gcm.models import GCM, IGCM
-from pyro_gcm.plots._axes import (
+from pyro_gcm.plots.axes import (
     GREY,
     PALETTE,
     as_it_is,

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from pyro_gcm.plots._axes import AS_IT_IS, GREY, PALETTE, as_it_is, axes_or_new
+from pyro_gcm.plots.axes import AS_IT_IS, GREY, PALETTE, as_it_is, axes_or_new
 
 _EFFECTS = {"effect": "average marginal effect", "elasticity": "average elasticity"}
 

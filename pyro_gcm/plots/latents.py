@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from pyro_gcm._utils.validation import ArrayLike
-from pyro_gcm.plots._axes import (
+from pyro_gcm.plots.axes import (
     PALETTE,
     Array,
     as_it_is,

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from pyro_gcm._utils.validation import ArrayLike, kind, without_tensor
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.diagnostics.kaplan_meier import kaplan_meier
-from pyro_gcm.plots._axes import GREY, PALETTE, as_it_is, axes_or_new, legend_name, numbers
+from pyro_gcm.plots.axes import GREY, PALETTE, as_it_is, axes_or_new, legend_name, numbers
 
 #: Height of a line of numbers at risk, and where the first one stands below the axis, in points.
 _LINE, _FIRST = 11.0, -34.0

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 
-from pyro_gcm.plots._axes import GREY, PALETTE, as_it_is, axes_or_new, legend_name, next_color
+from pyro_gcm.plots.axes import GREY, PALETTE, as_it_is, axes_or_new, legend_name, next_color
 from pyro_gcm.training import FitResult
 
 

@@ -1,120 +1,157 @@
-"""Discrimination and calibration of a probability."""
+"""Discrimination and calibration of the probabilities of two classes or of ordered levels."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from pyro_gcm.diagnostics import reliability_curve
 from pyro_gcm.plots import plot_reliability
-from pyro_gcm.report.calibration import fit_axes
-from pyro_gcm.report.content import Block, Fact, Facts, Figure, Figures, Paragraph
-from pyro_gcm.report.figures import BLUE, GREY, ORANGE, drawn
+from pyro_gcm.plots.axes import PALETTE, ticks_of_shares
+from pyro_gcm.report.page import Block, Fact, Facts, Figure, Figures, Paragraph, drawn
 from pyro_gcm.report.subject import Subject
-from pyro_gcm.report.wording import amount, counted, percent, quoted, shortened
+from pyro_gcm.report.texts import amount, counted, listed, percent, quoted, shortened
 
-_BINS = 10
+#: Levels whose calibration is drawn, at most.
+_MOST = 4
 
 
-def of_classes(subject: Subject, scores: dict[str, float]) -> tuple[list[Block], str]:
+def of_classes(subject: Subject) -> tuple[list[Block], str]:
     """Blocks on a classifier, and a sentence."""
-    estimator, p = subject.estimator, subject.predictions
+    estimator, p, scores = subject.estimator, subject.predictions, subject.scores
     event = subject.y == estimator.classes_[estimator.event_column_]
-    rate = float(event.mean())
-    happening = subject.words.happening
-    facts = [Fact(percent(rate), "base rate", f"Share of these rows in which {happening}.")]
+    rate, happening = float(event.mean()), subject.happening()
+    base_rate = Fact(percent(rate), "base rate", f"Share of these rows in which {happening}.")
     in_short = f"In {percent(rate)} of these rows {happening}"
+    auc: list[Fact] = []
     if "auc" in scores:
-        facts.append(Fact(f"{scores['auc']:.3f}", "AUC", _meaning_of_auc(scores["auc"])))
-        in_short += f"; the AUC is {scores['auc']:.3f} (0.5 is chance, 1 is best)"
-    facts.append(
-        Fact(
-            percent(scores["accuracy"]),
-            "accuracy",
-            "Share of rows whose more probable class was right. Always saying the more frequent "
-            f"class is right in {percent(max(rate, 1.0 - rate))}.",
+        meaning = (
+            f"Of 100 pairs of a row with the event and one without, {100 * scores['auc']:.0f} are "
+            "in the right order. 50 is chance."
         )
-    )
-    facts.append(_log_score(scores["log_score"], rate))
-    curve = reliability_curve(p, event.astype(float), bins=_BINS)
+        auc = [Fact(f"{scores['auc']:.3f}", "AUC", meaning)]
+        in_short += f"; the AUC is {scores['auc']:.3f} (0.5 is chance, 1 is best)"
+    facts = [base_rate, *auc, *_scores(subject, np.array([1.0 - rate, rate]))]
+    curve = reliability_curve(p, event.astype(float), bins=10)
     distance = (curve["observed"] - curve["predicted"]).abs()
     close = int((distance <= 2.0 * curve["standard_error"]).sum())
     verdict = (
-        f"On average the model predicts {percent(subject.average)}, and the event came in "
-        f"{percent(rate)} of the rows. In {close} of {counted(len(curve), 'group')} of rows with "
-        "similar predictions the observed rate agrees with the predicted one within what chance "
-        "allows (two standard errors)."
+        f"On average the model predicts {percent(subject.average)}. In {close} of "
+        f"{counted(len(curve), 'group')} of rows with similar predictions the observed rate agrees "
+        "with the predicted one within what chance allows (two standard errors)."
     )
     blocks: list[Block] = [Facts(facts)]
-    if "auc" not in scores:
+    if not auc:
         blocks.append(Paragraph("All rows have the same outcome, so there is no AUC.", "note"))
-    figures = [_calibration(curve, rate, happening), _distribution(subject, event)]
-    return [*blocks, Paragraph(verdict), Figures(figures)], f"{in_short}."
+    figures = Figures([_calibration({"groups of rows": curve}), _distribution(subject, event)])
+    return [*blocks, Paragraph(verdict), figures], f"{in_short}."
 
 
-def _meaning_of_auc(auc: float) -> str:
-    return (
-        f"Of 100 pairs of a row with the event and one without, {100 * auc:.0f} are in the right "
-        "order. 50 is chance."
-    )
-
-
-def _log_score(score: float, rate: float) -> Fact:
-    at = np.array([rate, 1.0 - rate])
-    alone = float((at[at > 0.0] * np.log(at[at > 0.0])).sum())
+def of_levels(subject: Subject) -> tuple[list[Block], str]:
+    """Blocks on an ordinal model, and a sentence."""
+    labels, classes = subject.labels, subject.estimator.classes_.tolist()
+    places = np.array([classes.index(value) for value in subject.y.tolist()])
+    observed = np.bincount(places, minlength=len(labels)) / len(places)
+    error = float(np.abs(subject.predictions - places).mean())
+    alone = float(np.abs(np.median(places) - places).mean())
+    accuracy, log_score = _scores(subject, observed)
     meaning = (
-        "Mean logarithm of the probability of what came; higher is better. Always predicting the "
-        f"base rate has {alone:.4f}."
+        "Places between the predicted mean place and the observed level. Always saying the middle "
+        f"row's level has {amount(alone)}."
     )
-    return Fact(f"{score:.4f}", "log score", meaning)
+    facts = [accuracy, Fact(amount(error), "mean distance", meaning), log_score]
+    above = subject.estimator.predict_cumulative(subject.X)
+    curves = {
+        f"{quoted(shortened(labels[level]))} or above": reliability_curve(
+            np.clip(above[:, level - 1], 0.0, 1.0), (places >= level).astype(float), bins=6
+        )
+        for level in range(1, min(len(labels), _MOST + 1))
+    }
+    rates = [f"{quoted(name)} {percent(rate)}" for name, rate in zip(labels, observed, strict=True)]
+    base_rates = Paragraph(f"Base rates of the levels in these rows: {listed(rates)}.")
+    in_short = (
+        f"The most probable level is right in {accuracy.value} of these rows, where always saying "
+        f"{quoted(labels[int(observed.argmax())])} is right in {percent(observed.max())}."
+    )
+    return [Facts(facts), base_rates, Figures([_calibration(curves)])], in_short
 
 
-def _calibration(curve: Any, rate: float, happening: str) -> Figure:
+def _scores(subject: Subject, rates: Any) -> list[Fact]:
+    """Accuracy and log score, beside those of the base rates of the labels."""
+    accuracy = (
+        "Share of rows whose most probable outcome was right. Always saying "
+        f"{quoted(subject.labels[int(rates.argmax())])} is right in {percent(rates.max())}."
+    )
+    alone = float((rates[rates > 0.0] * np.log(rates[rates > 0.0])).sum())
+    log_score = (
+        "Mean logarithm of the probability of the observed outcome; higher is better. Always "
+        f"predicting the base rates has {alone:.4f}."
+    )
+    return [
+        Fact(percent(subject.scores["accuracy"]), "accuracy", accuracy),
+        Fact(f"{subject.scores['log_score']:.4f}", "log score", log_score),
+    ]
+
+
+def _calibration(curves: Mapping[str, pd.DataFrame]) -> Figure:
+    """Calibration curves by their names, whose axes end where the data do."""
+    table = pd.concat(curves)
+    reach = 2.0 * table["standard_error"]
+    ends = pd.concat([table["predicted"], table["observed"] - reach, table["observed"] + reach])
+    low, high = ends.clip(0.0, 1.0).agg(["min", "max"])
+    room = 0.06 * (high - low) or 0.05
+
     def draw(ax: Any) -> None:
-        plot_reliability(curve, label="groups of rows", ax=ax)
-        ax.axhline(rate, color=GREY, linewidth=1, linestyle=":", label="base rate")
-        fit_axes(ax, [curve])
+        for name, curve in curves.items():
+            plot_reliability(curve, label=name, ax=ax)
+        ax.set_xlim(max(low - room, -0.03), min(high + room, 1.03))
+        ax.set_ylim(ax.get_xlim())
+        for axis in (ax.xaxis, ax.yaxis):
+            ticks_of_shares(axis, percent=True)
+        ax.set_ylabel("observed frequency")
+        ax.legend(loc="upper left")
 
-    shown = ", ".join(
-        f"{percent(at)} predicted and {percent(came)} observed"
-        for at, came in zip(curve["predicted"], curve["observed"], strict=True)
+    groups = "; ".join(
+        f"{name}: {percent(group['predicted'])} predicted and {percent(group['observed'])} observed"
+        for name, curve in curves.items()
+        for group in curve.to_dict("records")
     )
     caption = (
         "Calibration. Rows with similar predictions form a group; a point above the dashed line "
-        "says that the event came more often than predicted. Bars are two standard errors. The "
-        "axes end where the data do."
+        "says that the event occurred more often than predicted. Bars are two standard errors. "
+        "The axes end where the data do."
     )
-    return drawn(draw, f"Calibration curve of: {happening}. Groups of rows: {shown}.", caption)
+    return drawn(draw, f"Calibration curve. Groups of rows: {groups}.", caption)
 
 
 def _distribution(subject: Subject, event: Any) -> Figure:
-    p, words = subject.predictions, subject.words
-    parts = ((~event, BLUE, "-", words.labels[0]), (event, ORANGE, "--", words.labels[1]))
+    p, labels = subject.predictions, subject.labels
+    parts = [(~event, PALETTE[0], "-", labels[0]), (event, PALETTE[1], "--", labels[1])]
+    parts = [part for part in parts if part[0].any()]
 
     def draw(ax: Any) -> None:
         edges = np.histogram_bin_edges(p, 30)
         for rows, color, line, label in parts:
-            if rows.any():
-                share = np.full(int(rows.sum()), 1.0 / rows.sum())
-                ax.hist(p[rows], edges, weights=share, color=color, alpha=0.25)
-                options = {"color": color, "linestyle": line, "histtype": "step"}
-                name = f"outcome: {quoted(shortened(label))}"
-                ax.hist(p[rows], edges, weights=share, label=name, **options)
-        ax.xaxis.set_major_formatter("{x:.0%}" if np.ptp(edges) > 0.05 else "{x:.1%}")
-        ax.yaxis.set_major_formatter("{x:.0%}")
+            share = np.full(int(rows.sum()), 1.0 / rows.sum())
+            style = {"facecolor": (color, 0.25), "edgecolor": color, "linestyle": line}
+            style |= {"histtype": "stepfilled", "label": f"outcome: {quoted(shortened(label))}"}
+            ax.hist(p[rows], edges, weights=share, **style)
+        for axis in (ax.xaxis, ax.yaxis):
+            ticks_of_shares(axis, percent=True)
         ax.set_xlabel("predicted probability")
         ax.set_ylabel("share of the rows with that outcome")
-        ax.legend(fontsize="small", frameon=False)
+        ax.legend()
 
     medians = ", ".join(
-        f"{amount(100 * float(np.median(p[rows])))} % where {quoted(label)} came"
+        f"{percent(float(np.median(p[rows])))} where it is {quoted(label)}"
         for rows, _, _, label in parts
-        if rows.any()
     )
     caption = (
-        "Discrimination. How predictions are distributed in rows where the event came and in "
-        "those where it did not; the less the two overlap, the better the model tells them apart."
+        "Discrimination. How predictions are distributed in rows with the event and in those "
+        "without it; the less the two overlap, the better the model tells them apart."
     )
     alt = f"Histograms of the predicted probability by outcome. Medians: {medians}."
     return drawn(draw, alt, caption)

@@ -2,49 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pyro_gcm._utils.files import check_writable, usable, write_file
 from pyro_gcm._utils.torch_state import one_thread
-from pyro_gcm._utils.validation import kind, positive_int, seed_of, share, shown
+from pyro_gcm._utils.validation import positive_int, seed_of, share, shown
 from pyro_gcm.data.tables import as_frame
 from pyro_gcm.estimators.estimator import MonotoneEstimator
-from pyro_gcm.estimators.kinds import kind_of, outcomes_of
-from pyro_gcm.estimators.kinds import scores as scores_of
-from pyro_gcm.report.audited import audit_of, audited
-from pyro_gcm.report.card import card as card_section
-from pyro_gcm.report.content import Block, Paragraph, Section
+from pyro_gcm.estimators.kinds import outcomes_of
+from pyro_gcm.report.about import model_card, prediction
+from pyro_gcm.report.audited import audited
 from pyro_gcm.report.curves import curves
-from pyro_gcm.report.directions import directions
 from pyro_gcm.report.explained import explained
-from pyro_gcm.report.quality_of_classes import of_classes
-from pyro_gcm.report.quality_of_levels import of_levels
+from pyro_gcm.report.page import Paragraph, Section, page
+from pyro_gcm.report.quality_of_classes import of_classes, of_levels
 from pyro_gcm.report.quality_of_numbers import of_numbers
 from pyro_gcm.report.quality_of_times import of_times
 from pyro_gcm.report.subject import Subject
-from pyro_gcm.report.wording import Words, counted, quoted
+from pyro_gcm.report.texts import quoted
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from pyro_gcm.audit import MonotonicityAudit
-
-_QUALITY_OF = {
-    "classifier": of_classes,
-    "regressor": of_numbers,
-    "distribution": of_numbers,
-    "ordinal": of_levels,
-    "survival": of_times,
-}
-#: Rows that a report needs at least.
-FEWEST_ROWS = 10
 
 
 @dataclass(frozen=True)
@@ -91,8 +74,8 @@ def write_report(
 
     :param estimator: a fitted estimator of `pyro_gcm.estimators` that saw a DataFrame with names.
     :param X: a DataFrame of at least 10 rows with the columns of the estimator, in any order.
-    :param y: what came, as `fit` of the estimator takes it, [n]; without it the section on scores
-        and calibration is left out.
+    :param y: the outcomes, as `fit` of the estimator takes them, [n]; without them the section on
+        scores and calibration is left out.
     :param path: the file, which ends in .html; it is written as a whole.
     :param title: of the report; by default it names the target.
     :param target: name of what is predicted, with its unit.
@@ -115,138 +98,69 @@ def write_report(
     check_writable(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"path must end in .html, got {path}")
-    parts_of_card = ("metrics", "versions")
-    if card is not None and not (
-        isinstance(card, Mapping) and all(isinstance(card.get(p), Mapping) for p in parts_of_card)
-    ):
-        raise TypeError(f"card must be a card as io.read_card returns it, got {shown(card)}")
-    pairs, seed = positive_int("pairs", pairs, minimum=3), seed_of(seed)
-    share("level", level)
-    frame = _rows(estimator, X)
-    y = None if y is None else _outcomes(estimator, y, len(frame))
-    words = _words(estimator, target, labels, event)
-    subject = Subject(estimator, frame, y, words, float(level), seed)
-    steps = 5 + len(subject.directions)
-    options: Any = {"disable": not progress, "delay": 2, "unit": "part"}
-    with tqdm(total=steps, desc="report", **options) as bar:
-        found = {} if y is None else scores_of(estimator, frame, y)
-        parts = [directions(subject), _rows_section(subject, source)]
-        bar.update()
-        parts.append(_quality_section(subject, found))
-        bar.update()
-        parts.append(curves(subject, bar.update))
-        audit = audit_of(subject, pairs) if subject.directions else None
-        parts.append(audited(subject, audit))
-        bar.update()
-        parts.append(explained(subject))
-        bar.update()
-        parts.append(card_section(subject, card, folder))
-        title = title or f"Report on a model of {target}"
-        written = _page(title, parts)
-        write_file(path, written.encode())
-        bar.update()
-    return WrittenReport(path, [part.title for part in parts], found, audit)
+    X = _rows(estimator, X)
+    y = None if y is None else outcomes_of(estimator, y)
+    if y is not None and len(y) != len(X):
+        raise ValueError(f"y must have one entry for each of the {len(X)} rows, got {len(y)}")
+    classes = getattr(estimator, "classes_", ())
+    names = [str(label) for label in (classes if labels is None else labels)]
+    if len(names) != len(classes):
+        raise ValueError(f"labels must have a name for each of the {len(classes)} classes")
+    subject = Subject(
+        estimator,
+        X,
+        y,
+        target=target,
+        labels=names if getattr(estimator, "event_column_", 1) else names[::-1],
+        event=event,
+        source=source,
+        folder=folder,
+        card=card,
+        pairs=positive_int("pairs", pairs, minimum=3),
+        level=share("level", level),
+        seed=seed_of(seed),
+    )
+    options: Any = {"desc": "report", "disable": not progress, "delay": 2, "unit": "part"}
+    sections = [section(subject) for section in tqdm(_SECTIONS, **options)]
+    write_file(path, page(title or f"Report on a model of {target}", sections).encode())
+    return WrittenReport(path, [part.title for part in sections], subject.scores, subject.audit)
 
 
 def _rows(estimator: Any, X: Any) -> pd.DataFrame:
     """The columns of the estimator of a table, in their order, as a DataFrame of pandas."""
-    if not isinstance(estimator, MonotoneEstimator):
-        raise TypeError(f"estimator must be one of pyro_gcm.estimators, got {kind(estimator)}")
-    if not estimator.__sklearn_is_fitted__():
-        raise TypeError(f"estimator must be fitted, got an unfitted {type(estimator).__name__}")
+    if not isinstance(estimator, MonotoneEstimator) or not estimator.__sklearn_is_fitted__():
+        raise TypeError(f"estimator must be fitted and of pyro_gcm.estimators, got {estimator!r}")
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         raise ValueError("estimator must have been fitted to a DataFrame, whose columns have names")
     table = as_frame(X)
     if table is None:
         raise TypeError(f"X must be a DataFrame, got {shown(X)}")
-    frame: pd.DataFrame = table.to_pandas()
-    missing = [name for name in names if name not in frame]
-    if missing:
-        raise ValueError(f"X must have the columns of the estimator, and lacks {missing}")
-    if len(frame) < FEWEST_ROWS:
-        raise ValueError(f"X must have at least {FEWEST_ROWS} rows, got {len(frame)}")
-    return frame[list(names)].reset_index(drop=True)
+    frame: pd.DataFrame = table.to_pandas()[list(names)].reset_index(drop=True)
+    if len(frame) < 10:
+        raise ValueError(f"X must have at least 10 rows, got {len(frame)}")
+    return frame
 
 
-def _outcomes(estimator: Any, y: Any, rows: int) -> Any:
-    """Outcomes as `score` of the estimator takes them.
-
-    :raises ValueError: for another number of them, and for those that the estimator cannot have.
-    """
-    found = outcomes_of(estimator, y)
-    if (
-        kind_of(estimator.response) == "survival"
-        and not (found.is_exact | found.upper.isinf()).all()
-    ):
-        raise ValueError(f"y must have exact and right-censored times for a report, got {y!r}")
-    if len(found) != rows:
-        raise ValueError(f"y must have one entry for each of the {rows} rows, got {len(found)}")
-    return found
-
-
-def _words(estimator: Any, target: str, labels: Any, event: str) -> Words:
-    known = [] if not hasattr(estimator, "classes_") else estimator.classes_.tolist()
-    if labels is not None:
-        if isinstance(labels, str) or not isinstance(labels, Sequence | np.ndarray):
-            raise TypeError(f"labels must be a sequence of names, got {shown(labels)}")
-        if len(labels) != len(known) or not all(isinstance(n, str | Real) for n in labels):
-            raise ValueError(
-                f"labels must have a name for each of the {len(known)} classes, got {shown(labels)}"
-            )
-    horizon = getattr(estimator.model_.response, "reference", math.nan)
-    names = [str(label) for label in (known if labels is None else labels)]
-    of = kind_of(estimator.response)
-    if of == "classifier" and not estimator.event_column_:
-        names.reverse()  # the event is the last one
-    return Words(of, target, names, event, float(horizon))
-
-
-def _rows_section(subject: Subject, source: str | None) -> Section:
-    """The section on the rows that the report looks at."""
-    rows, fitted = counted(len(subject.X), "row"), subject.estimator.training_.get("rows")
-    where = f"The report looks at {rows}" + (f" of the file {source}." if source else ".")
-    blocks: list[Block] = [Paragraph(where)]
-    if fitted:
-        blocks.append(Paragraph(f"The model was fitted to {counted(fitted, 'row')}."))
-    if subject.y is not None:
-        text = (
-            "The report cannot know whether these rows are among those that the model was fitted "
-            "to. If they are, the scores below flatter it: judge a model on rows that it has not "
-            "seen."
-        )
-        blocks.append(Paragraph(text, "note"))
-    in_short = f"The report looks at {rows}" + (f" of {source}." if source else ".")
-    return Section("rows", "The rows", blocks, in_short)
-
-
-def _quality_section(subject: Subject, scores: dict[str, float]) -> Section:
-    """The section on scores and calibration; one sentence where nothing is known of what came.
-
-    :param scores: of the estimator on these rows.
-    """
+def _quality(subject: Subject) -> Section:
+    """The section on scores and calibration; one sentence where there are no outcomes."""
     title = "How good the predictions are"
     if subject.y is None:
         text = (
-            f"The data does not say what came of {quoted(subject.words.target)}, so the "
-            "predictions cannot be compared with it. Scores and calibration are left out."
+            f"The table has no outcomes of {quoted(subject.target)} to compare the predictions "
+            "with, so scores and calibration are left out."
         )
         return Section("quality", title, [Paragraph(text, "note")])
-    blocks: list[Block]
-    blocks, in_short = _QUALITY_OF[subject.kind](subject, scores)
+    blocks, in_short = _QUALITY_OF[subject.kind](subject)
     return Section("quality", title, blocks, in_short)
 
 
-def _page(title: str, sections: Sequence[Section]) -> str:
-    """One HTML page, in which every text is escaped."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("pyro_gcm.report", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template("page.html").render(title=title, sections=sections)
+_QUALITY_OF = {
+    "classifier": of_classes,
+    "regressor": of_numbers,
+    "distribution": of_numbers,
+    "ordinal": of_levels,
+    "survival": of_times,
+}
+#: One for each question of the reader, in the order of the report.
+_SECTIONS = (prediction, _quality, curves, audited, explained, model_card)

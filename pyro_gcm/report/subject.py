@@ -1,7 +1,9 @@
-"""The subject of a report: a fitted estimator, rows of a table, and their outcomes."""
+"""The subject of a report: a fitted estimator, rows of a table, their outcomes, and their names."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -9,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from pyro_gcm.audit import MonotonicityAudit, audit_table
 from pyro_gcm.estimators.answers import Answers
-from pyro_gcm.estimators.kinds import kind_of, monotone_prediction
-from pyro_gcm.report.wording import Words, counted
+from pyro_gcm.estimators.kinds import kind_of, monotone_prediction, scores
+from pyro_gcm.report.texts import amount, counted, percent, quoted, shortened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,17 +28,29 @@ class Subject:
 
     :param X: a pandas DataFrame with the columns of the estimator, in their order.
     :param y: the outcomes as `estimators.kinds.outcomes_of` returns them, or None.
+    :param target: name of the column that is predicted; `event`: what happens, of a survival model.
+    :param labels: the levels, or the two classes, the event last, as text.
+    :param source, folder: of the rows and of the model; `card`: its card.
+    :param pairs: of the audit, at most.
     :param level: share of the members or bootstrap models in a band, at least.
     """
 
     estimator: Any
     X: pd.DataFrame
-    y: Any
-    words: Words
-    level: float
-    seed: int
+    y: Any = None
+    target: str = "y"
+    labels: Sequence[str] = ()
+    event: str = "the event"
+    source: str | None = None
+    folder: str | None = None
+    card: Mapping[str, Any] | None = None
+    pairs: int = 20_000
+    level: float = 0.9
+    seed: int = 0
 
-    @property
+    # The model and the rows
+
+    @cached_property
     def kind(self) -> str:
         """The kind of the estimator."""
         return kind_of(self.estimator.response)
@@ -51,6 +66,14 @@ class Subject:
         codes = zip(self.X.columns, self.estimator.encoding_.columns, strict=True)
         return {str(name): code.sign for name, code in codes if code.sign}
 
+    @property
+    def lacks(self) -> str:
+        """Why there is no strict direction, in words; empty if there is one."""
+        if not self.directions:
+            return "No column has a direction"
+        kind = type(self.estimator).__name__
+        return "" if self.is_strict else f"{kind} has no strict directions"
+
     @cached_property
     def predictions(self) -> Array:
         """The monotone prediction of each row, [n]."""
@@ -61,29 +84,96 @@ class Subject:
         """The mean prediction."""
         return float(self.predictions.mean())
 
+    @cached_property
+    def scores(self) -> dict[str, float]:
+        """The scores on these rows, by name; none without outcomes."""
+        return {} if self.y is None else scores(self.estimator, self.X, self.y)
+
+    @cached_property
+    def audit(self) -> MonotonicityAudit | None:
+        """The audit, or None where no constrained column has two values."""
+        X = self.estimator.as_read(self.X)
+        if not any(X[name].nunique() > 1 for name in self.directions):
+            return None
+
+        def predict(table: object) -> object:
+            return monotone_prediction(self.estimator, table)
+
+        options: Any = {"searches": ["random", "grid"], "seed": self.seed, "progress": False}
+        return audit_table(predict, X, self.directions, pairs=self.pairs, **options)
+
     @property
-    def band_of(self) -> str:
-        """The models behind the bands, in words; empty if there are no bands."""
-        if self.estimator.bootstrap_models_:
-            return f"{len(self.estimator.bootstrap_models_)} bootstrap models"
-        count = self.estimator.model_.members
-        return f"{count} members" if count else ""
+    def band(self) -> str:
+        """What a band holds, in words; empty if there are no bands."""
+        bootstrap, members = len(self.estimator.bootstrap_models_), self.estimator.model_.members
+        models = f"{bootstrap} bootstrap models" if bootstrap else f"{members} members"
+        return f"at least {percent(self.level)} of the {models}" if bootstrap or members else ""
+
+    def place(self, name: str) -> int:
+        """The index of a column."""
+        return [str(column) for column in self.X].index(name)
 
     def is_boolean(self, name: str) -> bool:
         """Whether a column has only true, false and gaps."""
         from pandas.api.types import infer_dtype
 
-        place = list(map(str, self.X.columns)).index(name)
-        return infer_dtype(self.X.iloc[:, place], skipna=True) == "boolean"
-
-    def named(self, most: int) -> str:
-        """Return the phrase for the rows of `some`."""
-        if len(self.X) <= most:
-            return counted(len(self.X), "row")
-        return f"{counted(most, 'row')} that were drawn at random from all"
+        return infer_dtype(self.X.iloc[:, self.place(name)], skipna=True) == "boolean"
 
     def sample(self, most: int) -> npt.NDArray[np.intp]:
         """Positions of all rows, or of so many that are drawn at random."""
         if len(self.X) <= most:
             return np.arange(len(self.X))
         return np.sort(np.random.default_rng(self.seed).permutation(len(self.X))[:most])
+
+    def sampled(self, most: int) -> str:
+        """Return the phrase for the rows of `sample`."""
+        if len(self.X) <= most:
+            return counted(len(self.X), "row")
+        return f"{counted(most, 'row')} that were drawn at random from all"
+
+    # Their names
+
+    @property
+    def is_share(self) -> bool:
+        """Whether predictions are probabilities."""
+        return self.kind in ("classifier", "survival")
+
+    @property
+    def horizon(self) -> float:
+        """The time of the risk of a survival model."""
+        return float(getattr(self.estimator.model_.response, "reference", math.nan))
+
+    def happening(self, happens: bool = True) -> str:
+        """The event of a prediction that is a probability, or its opposite."""
+        if self.kind == "survival":
+            verb = "comes" if happens else "does not come"
+            return f"{self.event} {verb} by {quoted(self.target)} = {amount(self.horizon)}"
+        return f"{quoted(self.target)} is {quoted(self.labels[-1 if happens else 0])}"
+
+    @property
+    def prediction(self) -> str:
+        """The name of a prediction, in full."""
+        if self.is_share:
+            return f"probability that {self.happening()}"
+        if self.kind == "ordinal":
+            ends = f"0 is {quoted(self.labels[0])} and {len(self.labels) - 1} is "
+            return f"mean place of {quoted(self.target)}, where {ends}{quoted(self.labels[-1])}"
+        return f"mean of {quoted(self.target)}"
+
+    @property
+    def short(self) -> str:
+        """The name of a prediction, in a word or two."""
+        names = {"classifier": "probability", "survival": "risk", "ordinal": "mean place"}
+        return names.get(self.kind, "mean")
+
+    @property
+    def on_axis(self) -> str:
+        """The name of a prediction, on the axis of a figure."""
+        if self.kind == "survival":
+            return f"risk by {amount(self.horizon)}"
+        predicted = quoted(shortened(self.labels[-1])) if self.is_share else shortened(self.target)
+        return f"{self.short} of {predicted}"
+
+    def value(self, prediction: float) -> str:
+        """A prediction with its unit."""
+        return percent(prediction) if self.is_share else amount(prediction)

@@ -49,7 +49,7 @@ def test_a_table_without_the_target_has_no_scores(models: Models) -> None:
     lines = done.err.splitlines()
     assert lines[0] == "new.csv has no column 'default', so scores are left out of the report"
     assert lines[-1] == "report written to report.html"
-    assert "The data does not say what came of “default”" in Path("report.html").read_text(
+    assert "The table has no outcomes of “default”" in Path("report.html").read_text(
         encoding="utf-8"
     )
 

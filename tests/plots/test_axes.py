@@ -7,7 +7,7 @@ import numpy as np
 from plot_toys import MIDDLE, X, contour_paths, trained
 
 from pyro_gcm.plots import plot_cost_density, plot_cost_pairs, plot_response_curves
-from pyro_gcm.plots._axes import PALETTE, axes_or_new, legend_above, next_color, ticks_of_shares
+from pyro_gcm.plots.axes import PALETTE, axes_or_new, legend_above, next_color, ticks_of_shares
 
 
 def test_colours_are_different_visible_on_white_and_repeat_after_the_last() -> None:
@@ -52,8 +52,8 @@ def test_legends_do_not_cover_curves() -> None:
 def test_ticks_of_shares_are_shares_with_the_decimals_that_they_need() -> None:
     for low, high, ticks in (
         (-0.05, 1.4, ["0%", "20%", "40%", "60%", "80%", "100%"]),
-        (-0.01, 0.112, ["0.0%", "2.0%", "4.0%", "6.0%", "8.0%", "10.0%"]),
-        (0.051, 0.0632, ["5.20%", "5.40%", "5.60%", "5.80%", "6.00%", "6.20%"]),
+        (-0.01, 0.112, ["0%", "2%", "4%", "6%", "8%", "10%"]),
+        (0.051, 0.0632, ["5.2%", "5.4%", "5.6%", "5.8%", "6%", "6.2%"]),
     ):
         fig, ax = plt.subplots(layout="constrained")
         ax.set_ylim(low, high)

@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 from plot_toys import BINARY, DRAWS, legend
 
 from pyro_gcm.plots import plot_latent
-from pyro_gcm.plots._axes import PALETTE
+from pyro_gcm.plots.axes import PALETTE
 
 CONTINUOUS = 10.0 + torch.arange(12.0)
 

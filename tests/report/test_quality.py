@@ -15,57 +15,57 @@ from pyro_gcm.cli.errors import WrongUse
 from pyro_gcm.cli.tables import Table
 from pyro_gcm.cli.target import outcomes_of
 from pyro_gcm.data import SurvivalTimes
-from pyro_gcm.report import quality_of_times
-from pyro_gcm.report.calibration import fit_axes
-from pyro_gcm.report.content import Facts
+from pyro_gcm.report import quality_of_classes, quality_of_times
+from pyro_gcm.report.page import Facts
 from pyro_gcm.report.subject import Subject
-from pyro_gcm.report.wording import Words
 
 
 def of_times(monkeypatch: pytest.MonkeyPatch, horizon: float, scores: dict[str, float]) -> Any:
-    monkeypatch.setattr(quality_of_times, "_curves", lambda subject: [])
-    words = Words("survival", "years", horizon=horizon)
+    monkeypatch.setattr(quality_of_times, "_curves", lambda subject: None)
+    model = SimpleNamespace(response=SimpleNamespace(reference=horizon))
     y = SurvivalTimes.right_censored([1.0, 2.0, 3.0, 7.0], [True, False, True, False])
-    subject = Subject(None, pd.DataFrame({"a": np.zeros(4)}), y, words, 0.9, 0)
-    subject.__dict__["predictions"] = np.full(4, 0.3)
-    return quality_of_times.of_times(subject, scores)
+    estimator = SimpleNamespace(response="survival", model_=model)
+    subject = Subject(estimator, pd.DataFrame({"a": np.zeros(4)}), y, "years")
+    subject.__dict__ |= {"predictions": np.full(4, 0.3), "scores": scores}
+    return quality_of_times.of_times(subject)
 
 
 def test_a_horizon_that_no_row_was_watched_to_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks, in_short = of_times(monkeypatch, 20.0, {"concordance": 0.7})
     assert "have the event by 7 (no row was watched up to 20), and the mean risk by 20" in in_short
     assert isinstance(blocks[0], Facts)
-    assert "the rate by then is not known" in blocks[0].entries[0].meaning
+    assert "= 7 (no row was watched up to 20)" in blocks[0].entries[0].meaning
     _, in_short = of_times(monkeypatch, 5.0, {"concordance": 0.7})
     assert "have the event by 5, and the mean risk by 5 is" in in_short
-
-
-def test_rows_that_cannot_be_compared_have_no_concordance(monkeypatch: pytest.MonkeyPatch) -> None:
     _, in_short = of_times(monkeypatch, 5.0, {})
     assert in_short.startswith("No two rows can be compared, so there is no concordance")
 
 
 def test_rows_are_named_by_their_number() -> None:
-    subject = Subject(None, pd.DataFrame({"a": np.zeros(30)}), None, Words("survival", "y"), 0.9, 0)
-    assert subject.named(30) == "30 rows"
-    assert subject.named(20) == "20 rows that were drawn at random from all"
+    subject = Subject(None, pd.DataFrame({"a": np.zeros(30)}))
+    assert subject.sampled(30) == "30 rows"
+    assert subject.sampled(20) == "20 rows that were drawn at random from all"
+    assert len(subject.sample(20)) == len(set(subject.sample(20))) == 20
 
 
-def test_axes_of_calibration_end_where_the_curves_do() -> None:
+def test_axes_of_calibration_end_where_the_curves_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quality_of_classes, "drawn", lambda draw, alt, caption: draw)
     curve = pd.DataFrame({"predicted": [0.93, 0.97], "observed": [0.92, 0.99], "count": 50})
-    ax = Figure().subplots()
-    ax.plot([0, 1], label="calibrated")
-    fit_axes(ax, [curve.assign(standard_error=0.01)])
-    assert 0.89 < ax.get_xlim()[0] < 0.9
-    assert 1.0 < ax.get_xlim()[1] < 1.03
-    assert ax.get_ylim() == ax.get_xlim()
-    fit_axes(ax, [curve.assign(predicted=0.0, observed=[0.0, 0.01], standard_error=0.001)])
-    assert -0.01 < ax.get_xlim()[0] < 0.0 < ax.get_xlim()[1] < 0.02
+    low = curve.assign(predicted=0.0, observed=[0.0, 0.01], standard_error=0.001)
+    for shown, left, right in (
+        (curve.assign(standard_error=0.01), (0.89, 0.9), (1.0, 1.03)),
+        (low, (-0.01, 0.0), (0.0, 0.02)),
+    ):
+        ax = Figure().subplots()
+        quality_of_classes._calibration({"GCM": shown})(ax)  # type: ignore[operator]
+        for ends, (at_least, at_most) in zip(ax.get_xlim(), (left, right), strict=True):
+            assert at_least < ends < at_most
+        assert ax.get_ylim() == ax.get_xlim()
 
 
 def test_columns_of_true_and_false_are_told() -> None:
     rows = pd.DataFrame({"gaps": [True, None], "full": [True, False], "number": [0.0, 1.0]})
-    subject = Subject(None, rows, None, Words("regressor", "y"), 0.9, 0)
+    subject = Subject(None, rows)
     assert [name for name in rows if subject.is_boolean(str(name))] == ["gaps", "full"]
 
 

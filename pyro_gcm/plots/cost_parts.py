@@ -18,7 +18,7 @@ from pyro_gcm.distributions.families import tail_log_probs
 from pyro_gcm.distributions.joint import LatentMixture
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.nets import Identity
-from pyro_gcm.plots._axes import Array, index_of, numbers
+from pyro_gcm.plots.axes import Array, index_of, numbers
 from pyro_gcm.responses import AxisResponse
 
 Index = tuple[int, ...]

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator
 
 from pyro_gcm._utils.validation import ArrayLike, as_tensor
 
@@ -84,7 +84,7 @@ def ticks_of_shares(axis: Axis, percent: bool = False) -> None:
     """
     axis.set_major_locator(_Shares(nbins=8, steps=[1, 2, 5, 10]))
     if percent:
-        axis.set_major_formatter(PercentFormatter(1.0))
+        axis.set_major_formatter(lambda tick, _: f"{100.0 * tick:.6g}%")
 
 
 def legend_above(ax: Axes, bottom: float | None = None) -> None:

@@ -1,0 +1,134 @@
+"""Every part and story of the library keeps the promises that the kit has for those of users."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import device_emulation
+import pytest
+import torch
+import zoo
+
+from pyro_gcm import GCM
+from pyro_gcm.models.build import GUIDES, PRIORS, REVENUE_MAPS
+from pyro_gcm.responses import RESPONSES, Continuous, Guessed
+from pyro_gcm.testing import (
+    CostFamilyTests,
+    GuideTests,
+    PriorTests,
+    ResponseTests,
+    RevenueMapTests,
+    StoryTests,
+)
+
+# A guide that draws other sites first, for which Pyro cannot know whether a divergence is right.
+pytestmark = pytest.mark.filterwarnings("ignore:Failed to verify mean field")
+SMALL = {"z_dim": 2, "hidden": 4, "num_samples": 32}
+if device_emulation.AVAILABLE and not torch.cuda.is_available():
+    device_emulation.register()  # before any backward pass
+
+
+class Everywhere:
+    """Also on a device that is emulated where there is none."""
+
+    def device(self) -> AbstractContextManager[torch.device]:
+        real = torch.cuda.is_available() or not device_emulation.AVAILABLE
+        return nullcontext(torch.device("cuda", 0)) if real else device_emulation.emulated()
+
+
+def add(base: Any, parts: Mapping[str, Callable[[], Any]], **attributes: Any) -> None:
+    """A class of tests for each part; attributes are for all of them."""
+    for name, make in parts.items():
+        own = {"make": lambda self, make=make: make(), **attributes}
+        whole = re.sub(r"\W+", "_", f"Test {base.__name__.removesuffix('Tests')} {name}")
+        globals()[whole] = type(whole, (Everywhere, base), own)
+
+
+def named(*names: str) -> dict[str, Callable[[], Any]]:
+    return {name: lambda name=name: name for name in names}
+
+
+add(PriorTests, named(*PRIORS))
+add(GuideTests, named(*GUIDES[1:]))
+add(CostFamilyTests, named("normal", "logistic", "laplace"))
+add(RevenueMapTests, named(*(name for name in REVENUE_MAPS if name != "probit")))
+add(RevenueMapTests, named("probit"), r_dim=1, options={"response": "quantile", **SMALL})
+several = {"alternatives": 2, "costs": 3, **SMALL}
+add(RevenueMapTests, {"alternatives": lambda: "positive_linear"}, options=several)
+add(ResponseTests, named(*(name for name in RESPONSES if name != "quantile")))
+add(ResponseTests, named("quantile"), r_dim=1)
+own = {
+    "guessed": lambda: Guessed(3, 4),
+    "constant noise": lambda: Continuous(3, 4, noise="constant"),
+}
+add(ResponseTests, own)
+
+
+class ZooTests(StoryTests):
+    """Models whose parts are not those of a plain `GCM`."""
+
+    def rows(self, model: Any, count: int) -> Any:
+        """The cured, whose times are infinite, are censored."""
+        x, r, y = super().rows(model, count)
+        return x, r, torch.stack([y[:, 0].clamp(max=9.0), *y[:, 1:].T], 1) if y.dim() > 1 else y
+
+
+def kinds(*names: str) -> dict[str, Callable[[], Any]]:
+    return {name: lambda name=name: zoo.build(name) for name in names}
+
+
+strict = (
+    *("alternatives", "conditional p0", "joint", "joint, continuous", "members"),
+    *("survival, members", "survival, cured", "ordinal, alternatives", "ordinal, members"),
+    "distribution, members",
+)
+add(ZooTests, kinds(*strict))
+# The gradient of a mean is weighed otherwise than that of its noise, on purpose.
+add(ZooTests, kinds("members, continuous"), test_gradients_are_finite_differences=None)
+implicit = [name for name in zoo.KINDS if name.startswith("implicit")]
+add(ZooTests, kinds(*implicit), test_predictions_never_fall=None)
+
+
+# Stories of the guide
+
+
+def of_the_guide() -> ModuleType:
+    """A module with the classes of the page on stories."""
+    page = Path(__file__).parents[2] / "docs" / "guides" / "stories.md"
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.S))
+    kept = (ast.Import, ast.ImportFrom, ast.ClassDef)
+    body = [node for node in ast.parse(code).body if isinstance(node, kept)]
+    module = sys.modules["stories_of_the_guide"] = ModuleType("stories_of_the_guide")
+    exec(compile(ast.Module(body, []), str(page), "exec"), module.__dict__)
+    return module
+
+
+class GuideStoryTests(StoryTests):
+    """The last column of x is the number of a group, if there are four."""
+
+    test_a_second_device_gives_the_same_numbers = None  # they are written for the CPU
+
+    def rows(self, model: Any, count: int) -> Any:
+        self.x_dim, self.r_dim = model.x_dim, model.r_dim
+        x, r, y = super().rows(model, count)
+        if self.x_dim == 4:
+            x[:, -1] = torch.arange(count) % 20
+        return x, r, y
+
+
+GUIDE = of_the_guide()
+SIZES = {"Proxy": (2, 2), "Grouped": (4, 2), "Measured": (1, 1)}
+STORIES = [
+    k for k, v in vars(GUIDE).items() if isinstance(v, type) and issubclass(v, GCM) and v is not GCM
+]
+add(
+    GuideStoryTests,
+    {n: lambda n=n: getattr(GUIDE, n)(*SIZES.get(n, (3, 2)), **SMALL) for n in STORIES},
+)

@@ -1,23 +1,26 @@
-"""Columns: named in options, of which type, for what, and numbers that are read as text."""
+"""Columns: named in options, of which type, and for what."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
-from numbers import Real
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from pyro_gcm.cli.errors import WrongUse, instead, listed
+from pyro_gcm.cli.forms import strange_form
 from pyro_gcm.cli.lists import as_argument, parts_of
 from pyro_gcm.cli.reading import ABSENT, Reading
 
 #: Signs of the roles with a direction.
 SIGNS = {"increasing": 1, "decreasing": -1}
+#: Types of columns in words, by what pandas calls their values; text and categories have more.
+_TYPES = {
+    **{"boolean": "boolean", "integer": "whole number", "empty": "empty"},
+    **dict.fromkeys(("floating", "mixed-integer-float", "decimal"), "number"),
+    **dict.fromkeys(("datetime64", "datetime", "date", "timedelta64", "timedelta", "time"), "date"),
+}
 
 
 def column_of(option: str, name: str, known: Sequence[str], where: str) -> str:
@@ -31,9 +34,11 @@ def column_of(option: str, name: str, known: Sequence[str], where: str) -> str:
     return name
 
 
-def columns_of(option: str, text: str | None, known: Sequence[str], where: str) -> list[str]:
+def columns_of(
+    option: str, text: str | Sequence[str] | None, known: Sequence[str], where: str
+) -> list[str]:
     """The columns that a list names."""
-    if text is None:
+    if not text:
         return []
     names = parts_of(text, known)
     if not names:
@@ -43,89 +48,14 @@ def columns_of(option: str, text: str | None, known: Sequence[str], where: str) 
 
 def type_of(series: pd.Series[Any]) -> str:
     """The type of a column, in words."""
-    kinds, dtype = pd.api.types, series.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        kind = "ordered category" if dtype.ordered else "category"
-        return f"{kind}, {len(dtype.categories)} levels"
-    if kinds.is_bool_dtype(dtype):
-        return "boolean"
-    if kinds.is_integer_dtype(dtype):
-        return "whole number"
-    if kinds.is_numeric_dtype(dtype):
-        return "number"
-    if kinds.is_datetime64_any_dtype(dtype) or kinds.is_timedelta64_dtype(dtype):
-        return "date"
-    given = series.dropna()
-    if not len(given):
-        return "empty"
-    if given.map(lambda value: isinstance(value, bool)).all():
-        return "boolean"
-    if given.map(lambda value: isinstance(value, Real | Decimal)).all():
-        return "number"
-    if given.map(lambda value: isinstance(value, str)).all():
-        count = given.nunique()
-        return f"text, {count} {'value' if count == 1 else 'values'}"
-    return f"other ({dtype})"
-
-
-def can_have_direction(series: pd.Series[Any]) -> bool:
-    """Whether predictions can be monotone in a column."""
-    kind = type_of(series)
-    return kind in ("boolean", "whole number", "number", "empty") or kind.startswith("ordered")
-
-
-def check_finite(frame: pd.DataFrame, where: str) -> None:
-    """Refuse infinite numbers, with the first one."""
-    for name in frame.columns:
-        if type_of(frame[name]) == "number":
-            infinite = np.isinf(frame[name].to_numpy(dtype=np.float64))
-            if infinite.any():
-                raise WrongUse(
-                    f"DATA {where}: column {name!r} must be finite or missing, and is infinite in "
-                    f"row {int(infinite.argmax()) + 1}"
-                )
-
-
-def letters_in_order(values: pd.Series[Any], written: pd.Series[Any]) -> list[str]:
-    """The different fields of a column of numbers or booleans, in the order of their values.
-
-    :param written: the fields, as text where they are not written as Python writes the values.
-    :returns: none if they are, and where two fields have the same value.
-    """
-    if type_of(values).startswith("text") or not type_of(written).startswith("text"):
-        return []
-    pairs = pd.DataFrame({"value": values, "field": written}).dropna().drop_duplicates()
-    pairs = pairs.sort_values("value")
-    return [] if pairs["value"].duplicated().any() else pairs["field"].tolist()
-
-
-@dataclass(frozen=True)
-class Roles:
-    """The role of each column by its name, in the order of the table."""
-
-    roles: dict[str, str]
-
-    @property
-    def inputs(self) -> list[str]:
-        """The columns that the model reads."""
-        return [name for name, role in self.roles.items() if role in (*SIGNS, "free")]
-
-    @property
-    def directions(self) -> dict[str, int]:
-        """+1 or -1 of each constrained column."""
-        return {name: SIGNS[role] for name, role in self.roles.items() if role in SIGNS}
-
-    def described(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """Name, type, role and number of missing values of each column."""
-        return [
-            {
-                "name": name,
-                "type": type_of(frame[name]),
-                "role": role,
-                "missing": int(frame[name].isna().sum()),
-            }
-            for name, role in self.roles.items()
-        ]
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        kind = "ordered category" if series.dtype.ordered else "category"
+        return f"{kind}, {len(series.dtype.categories)} levels"
+    found = pd.api.types.infer_dtype(series, skipna=True)
+    if found != "string":
+        return _TYPES.get(found, f"other ({series.dtype})")
+    count = series.nunique()
+    return f"text, {count} {'value' if count == 1 else 'values'}" if count else "empty"
 
 
 def roles_of(
@@ -133,158 +63,54 @@ def roles_of(
     where: str,
     reading: Reading | None,
     text: Collection[str],
-    **named: str | None,
-) -> Roles:
-    """The roles that options give to the columns of a table; the others are free.
+    named: Mapping[str, str | Sequence[str] | None],
+) -> dict[str, str]:
+    """The roles that options give to the columns of a table, in its order; the others are free.
 
     :param where: what has these columns.
     :param reading: how their fields were read, if they had no types.
     :param text: columns that are text in any case.
     :param named: by the name of an option, the columns that it names, or None.
-    :raises WrongUse: for unknown columns, columns that are named twice, and those of a type that no
-        model reads.
+    :raises WrongUse: for unknown columns, columns that are named twice, and those of a type that
+        cannot have the role.
     """
     known = [str(name) for name in frame.columns]
     roles: dict[str, str] = {}
     for option, names in named.items():
-        for name in columns_of(f"--{option}", names, known, where):
+        single = option in ("target", "event", "group")
+        listed_names = [str(names)] if single and names is not None else names
+        for name in columns_of(f"--{option}", listed_names, known, where):
             if roles.get(name) == option:
                 raise WrongUse(f"--{option} names {name!r} twice")
             if name in roles:
                 raise WrongUse(f"--{roles[name]} and --{option} both name {name!r}")
             roles[name] = option
     for name in known:
-        option = roles.get(name, "free")
-        if option != "ignore":
-            _check(frame[name], option, where, None if name in text else reading)
-    found = Roles({name: _role(roles.get(name, "free")) for name in known})
-    if not found.inputs:
-        raise WrongUse(f"DATA {where} must have a column beside the target, and has none")
-    return found
-
-
-def _check(column: pd.Series[Any], option: str, where: str, reading: Reading | None) -> None:
-    """Refuse a column that cannot have a role.
-
-    :param reading: of a column whose type was found out.
-    """
-    name, kind = column.name, type_of(column)
-    if reading is not None and kind.startswith("text") and (why := strange_form(column, reading)):
-        raise WrongUse(f"DATA {where}: column {name!r} {why}")
-    if option in SIGNS and not can_have_direction(column):
-        raise WrongUse(
-            f"--{option} {name!r} must have numbers, booleans or an ordered category, and has "
-            f"{kind}, such as {column.dropna().tolist()[0]!r}"
-        )
-    if option == "free" and kind.startswith(("date", "other")):
-        raise WrongUse(
-            f"DATA {where}: column {name!r} has a type that no model reads, {kind}: "
-            f"--ignore {as_argument(str(name))}, or write a number in its place"
-        )
-
-
-def _role(option: str) -> str:
-    return "ignored" if option == "ignore" else option
-
-
-_SIGN = "[-+\u2212]?"
-_UNIT = "(%|\u2030|[$£¢¥\u20a0-\u20cf]|USD|EUR|GBP|CHF|JPY)?"
-_GROUPS = r"\d{1,3}([,.'’ \u00a0\u2009\u202f]\d{3})+|\d{1,2}(,\d\d)+,\d{3}"
-_DIGITS = rf"(({_GROUPS}|\d+)([.,]\d*)?|[.,]\d+)(e[-+]?\d+)?"
-_NUMBER = re.compile(
-    rf"\s*\(?\s*{_SIGN}\s*{_UNIT}\s*{_SIGN}\s*{_DIGITS}\s*{_UNIT}\s*{_SIGN}\s*\)?\s*",
-    re.ASCII | re.IGNORECASE,
-)
-_MONTH = "(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
-_CLOCK = r"\d{1,2}:\d\d(:\d\d([.,]\d+)?)?( ?[ap]m)?"
-_DATE = re.compile(
-    rf"\s*((\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.](\d{{4}}|\d\d)"
-    rf"|\d{{4}}-\d\d|\d{{1,2}}[-. ]+{_MONTH}[-., ]+\d{{2,4}}|{_MONTH} \d{{1,2}}, ?\d{{4}})"
-    rf"([T ]+{_CLOCK} ?(Z|UTC|[-+]\d\d:?\d\d)?)?|{_CLOCK}|-?\d+ days.*)\s*",
-    re.ASCII | re.IGNORECASE,
-)
-#: Marks of the fraction and of groups, as they come together.
-_MARKS = ((".", ""), (",", ""), (".", ","), (",", "."), (".", " "), (",", " "), (".", "'"))
-#: Fields that a message names, at most.
-_MOST = 3
-#: Different numbers that are read in each way to find the right one, about.
-_LOOKED_AT = 2000
-#: So many numbers or dates to one word make a column of numbers.
-_TO_ONE = 9
-
-
-def strange_form(column: pd.Series[Any], reading: Reading) -> str:
-    """The fault of a column of text of which nearly all values are numbers or dates.
-
-    :returns: three of the values and what reads them; empty for other text.
-    """
-    counted = {str(field): int(count) for field, count in column.value_counts().items()}
-    counts = {f: count for f, count in counted.items() if f.strip().lower() not in ABSENT}
-    plain = {f: " ".join(f.split()) for f in counts}  # in which patterns find few blanks
-    numbers = {f for f in counts if _NUMBER.fullmatch(plain[f]) or reading.number(f) is not None}
-    dates = {f for f in counts if f not in numbers and _DATE.fullmatch(plain[f])}
-    alike = sum(counts[f] for f in numbers | dates)
-    words = sum(count for f, count in counts.items() if any(map(str.isalnum, f))) - alike
-    if not alike or words * _TO_ONE > alike:
-        return ""
-    keep = f"--text {as_argument(str(column.name))} makes categories of them"
-    if sum(counts[f] for f in dates) > alike / 2:
-        return (
-            f"has dates or times, such as {_shown(column, dates)}: write numbers in their place, "
-            f"such as the days since a date; --ignore leaves the column out, and {keep}"
-        )
-    shown = _shown(column, [f for f in counts if reading.number(f) is None])
-    some = [f for f in counts if f in numbers][:: 1 + len(numbers) // _LOOKED_AT]
-    advice = _advice(some, [f for f in counts if f not in numbers], reading)
-    return (
-        f"has numbers, and fields that are not read as numbers, such as {shown}: {advice}; {keep}"
-    )
+        option, kind = roles.get(name, "free"), type_of(frame[name])
+        if reading is not None and option != "ignore" and name not in text:
+            fault = strange_form(frame[name], reading) if kind.startswith("text") else ""
+            if fault:
+                raise WrongUse(f"DATA {where}: column {name!r} {fault}")
+        if option in SIGNS and kind.startswith(("text", "category", "date", "other")):
+            raise WrongUse(
+                f"--{option} {name!r} must have numbers, booleans or an ordered category, and has "
+                f"{kind}, such as {frame[name].dropna().tolist()[0]!r}"
+            )
+    return {name: roles.get(name, "free") for name in known}
 
 
 def doubt_of(column: pd.Series[Any]) -> str:
     """The doubt about a column that is read: an index, or missing values that are text."""
-    name, kind = str(column.name), type_of(column)
+    name = str(column.name)
     if re.fullmatch(r"Unnamed: \d+", name):
         return (
             "has the name that pandas gives to an index without one: "
             f"--ignore {as_argument(name)} leaves it out"
         )
-    fields = column.dropna().unique() if kind.startswith("text") else ()
+    fields = column.dropna().unique() if type_of(column).startswith("text") else ()
     absent = [field for field in fields if field.strip().lower() in ABSENT]
     if not absent:
         return ""
     return (
         f"has the text {listed(absent)}: --missing {as_argument(*absent)} if it has no value there"
     )
-
-
-def _shown(column: pd.Series[Any], fields: Collection[str]) -> str:
-    """The first three of fields, with the row of each."""
-    there = column[column.isin([*fields])].drop_duplicates()[:_MOST]
-    rows = column.index.get_indexer(there.index) + 1
-    return ", ".join(f"{f!r} in row {row}" for f, row in zip(there, rows, strict=True))
-
-
-def _advice(numbers: Sequence[str], others: Sequence[str], now: Reading) -> str:
-    """The options that read nearly all numbers, and take the rest and other fields for missing.
-
-    :param now: how they were read.
-    """
-    ways: dict[Any, str] = {}
-    known = [Reading((), *marks) for marks in _MARKS]
-    read = {reading: {f for f in numbers if reading.number(f) is not None} for reading in known}
-    most = max(map(len, read.values()))
-    if most * (_TO_ONE + 1) < len(numbers) * _TO_ONE:
-        return "write plain numbers in one form, without signs of a currency, per cent or brackets"
-    for reading in known:
-        if len(read[reading]) == most:
-            told, value = [], None
-            new = next((f for f in numbers if f in read[reading] and now.number(f) is None), None)
-            if new is not None:
-                value = reading.number(new)
-                told.append(f"{reading} reads {new!r} as {value}")
-            if rest := [*(f for f in numbers if f not in read[reading]), *others]:
-                named = as_argument(*rest[:_MOST]) + (" and so on" if len(rest) > _MOST else "")
-                told.append(f"--missing {named} reads the others as missing values")
-            ways.setdefault(value, " and ".join(told))
-    return ", or ".join(ways.values())

@@ -45,8 +45,6 @@ def blamed(on: str = "") -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, OSError, ImportError) as error:
-        from pyro_gcm._utils.validation import WrongCell
-
-        if isinstance(error, WrongCell):
+        if hasattr(error, "row"):  # of a `WrongCell`
             error.row += 1
         raise WrongUse(f"{on}: {one_line(error)}" if on else one_line(error)) from error

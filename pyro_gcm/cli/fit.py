@@ -5,104 +5,41 @@ from __future__ import annotations
 import math
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pyro_gcm.cli.errors import WrongUse, blamed, listed, one_line
-from pyro_gcm.cli.lists import list_of, possible_parts
-from pyro_gcm.cli.options import (
-    Data,
-    Json,
-    Quiet,
-    check_device,
-    check_folder,
-    file_option,
-    flag,
-    number_option,
-    option,
-    real,
-    share_option,
-)
+from pyro_gcm.cli.errors import WrongUse, blamed, one_line
+from pyro_gcm.cli.options import Data, Json, Large, Name, Names, Quiet, flag, value
 from pyro_gcm.cli.output import Output, plain
 
 
 def fit(
     data: Data,
-    target: Annotated[str, option("COLUMN", "What is predicted; the time of a survival model.")],
-    out: Annotated[Path, file_option("Where the model is saved.", "FOLDER")],
-    increasing: Annotated[
-        str | None, option("COLUMNS", "Columns in which the prediction rises, such as a,b.")
-    ] = None,
-    decreasing: Annotated[
-        str | None, option("COLUMNS", "Columns in which the prediction falls.")
-    ] = None,
-    ignore: Annotated[
-        str | None, option("COLUMNS", "Columns that are left out, such as id,name.")
-    ] = None,
-    text: Annotated[
-        str | None,
-        option(
-            "COLUMNS", "Columns of a CSV file that are categories, such as codes written in digits."
-        ),
-    ] = None,
-    missing: Annotated[
-        str | None,
-        option("LIST", "Fields that are missing values, beside empty ones, such as ?,-."),
-    ] = None,
-    decimal: Annotated[
-        str, option("MARK", "Mark of the fraction in a CSV file: . or a comma.")
-    ] = ".",
-    thousands: Annotated[
-        str | None, option("MARK", "Mark of the thousands in a CSV file, such as a comma.")
-    ] = None,
+    target: Annotated[str, value("COLUMN")],
+    out: Annotated[Path, value("FOLDER")],
+    increasing: Names = None,
+    decreasing: Names = None,
+    ignore: Names = None,
+    group: Name = None,
+    text: Names = None,
+    missing: Annotated[list[str] | None, value("LIST")] = None,
+    decimal: Annotated[str, value("MARK")] = ".",
+    thousands: Annotated[str | None, value("MARK")] = None,
     kind: Annotated[
-        str | None,
-        option(
-            "KIND",
-            "classifier, regressor, distribution (a regressor that assumes no shape), ordinal "
-            "or survival; by default two values make a classifier and numbers a regressor.",
-        ),
+        Literal["classifier", "regressor", "distribution", "ordinal", "survival"] | None,
+        value("KIND"),
     ] = None,
-    event: Annotated[
-        str | None,
-        option("COLUMN", "Survival: whether the event came (1) or not by that time (0)."),
-    ] = None,
-    horizon: Annotated[
-        float | None,
-        option(
-            "TIME",
-            "Survival: the risk is that of the event by then; by default the median time.",
-            parser=real,
-        ),
-    ] = None,
-    levels: Annotated[
-        str | None, option("LEVELS", "Ordinal: all levels, from low to high, as a,b,c.")
-    ] = None,
-    positive: Annotated[
-        str | None,
-        option(
-            "VALUE",
-            "Classifier: the value whose probability is predicted; by default the last one in "
-            "sorted order.",
-        ),
-    ] = None,
-    test_share: Annotated[
-        float | None, share_option("Hold out a share of the rows and print their scores.")
-    ] = None,
-    seed: Annotated[int, number_option(0, "Seed of the training and of the split.", 2**32 - 1)] = 0,
-    epochs: Annotated[
-        int | None,
-        number_option(1, "Passes over the rows; by default found on a part of the rows."),
-    ] = None,
-    members: Annotated[int, number_option(1, "Networks that make up the model.")] = 8,
-    bootstrap: Annotated[
-        int, number_option(0, "Models that are fitted to bootstrap samples, for bands.")
-    ] = 0,
-    device: Annotated[str, option("TEXT", "auto, cpu, cuda, or another device of torch.")] = (
-        "auto"
-    ),
-    overwrite: Annotated[
-        bool, flag("--overwrite", "Replace a model that was saved in the folder.")
-    ] = False,
+    event: Name = None,
+    horizon: Annotated[float | None, value("TIME")] = None,
+    levels: Annotated[list[str] | None, value("LEVELS")] = None,
+    positive: Annotated[str | None, value("VALUE")] = None,
+    test_share: Annotated[float | None, value("SHARE", min=0.0, max=1.0)] = None,
+    seed: Annotated[int, value("NUMBER", min=0, max=2**32 - 1)] = 0,
+    epochs: Annotated[int | None, value("NUMBER", min=1)] = None,
+    members: Annotated[int, value("NUMBER", min=1)] = 8,
+    bootstrap: Annotated[int, value("NUMBER", min=0)] = 0,
+    device: Annotated[str, value("TEXT")] = "auto",
+    overwrite: Annotated[bool, flag("--overwrite")] = False,
+    large: Large = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -114,79 +51,88 @@ def fit(
     be given in parts: --increasing a --increasing b.
 
     Example: pyro-gcm fit data.csv --target y --increasing a,b --decreasing c --out model/
-    """
-    from pyro_gcm.cli.columns import (
-        check_finite,
-        column_of,
-        columns_of,
-        doubt_of,
-        letters_in_order,
-        roles_of,
-    )
-    from pyro_gcm.cli.reading import Reading
-    from pyro_gcm.cli.tables import read_table
-    from pyro_gcm.cli.target import target_of
-    from pyro_gcm.estimators.kinds import KINDS
 
-    if kind is not None and kind not in KINDS:
-        raise WrongUse(f"--kind must be one of {listed([*KINDS])}, got {kind!r}")
-    check_folder(out, overwrite)
-    reading = Reading.of_options(missing, decimal, thousands)
-    is_csv = data.suffix.lower() == ".csv"
+    :param target: What is predicted; the time of a survival model.
+    :param out: Where the model is saved.
+    :param increasing: Columns in which the prediction rises, such as a,b.
+    :param decreasing: Columns in which the prediction falls.
+    :param ignore: Columns that are left out, such as id,name.
+    :param group: Rows with the same value here, such as those of one customer, are held out
+        together; the model does not read the column.
+    :param text: Columns of a CSV file that are categories, such as codes written in digits.
+    :param missing: Fields that are missing values, beside empty ones, such as ?,-.
+    :param decimal: Mark of the fraction in a CSV file: . or a comma.
+    :param thousands: Mark of the thousands in a CSV file, such as a comma.
+    :param kind: classifier, regressor, distribution (a regressor that assumes no shape), ordinal
+        or survival; by default two values make a classifier and numbers a regressor.
+    :param event: Survival: whether the event came (1) or not by that time (0).
+    :param horizon: Survival: the risk is that of the event by then; by default the median time.
+    :param levels: Ordinal: all levels, from low to high, as a,b,c.
+    :param positive: Classifier: the value whose probability is predicted; by default the last one
+        in sorted order.
+    :param test_share: Hold out a share of the rows and print their scores.
+    :param seed: Seed of the training and of the split.
+    :param epochs: Passes over the rows; by default found on a part of the rows.
+    :param members: Networks that make up the model.
+    :param bootstrap: Models that are fitted to bootstrap samples, for bands.
+    :param device: auto, cpu, cuda, or another device of torch.
+    :param overwrite: Replace a model that was saved in the folder.
+    """
+    from pyro_gcm.cli.columns import SIGNS, column_of, columns_of, doubt_of, roles_of, type_of
+    from pyro_gcm.cli.reading import Reading, header_of
+    from pyro_gcm.cli.tables import as_written, read_table
+    from pyro_gcm.cli.target import target_of
+
+    _check_folder(out, overwrite)
+    reading, is_csv = Reading.of_options(missing, decimal, thousands), data.suffix.lower() == ".csv"
     of_csv = {"--text": text, "--decimal": reading.decimal != ".", "--thousands": thousands}
     for name, given in of_csv.items():
         if given and not is_csv:
             raise WrongUse(f"{name} is for CSV files, whose columns have no types, got {data}")
-    table = read_table(data, reading, possible_parts(text), [target])
-    frame = table.frame
+    of_text = columns_of("--text", text, list(map(str, header_of(data))) if text else [], str(data))
+    frame = read_table(data, reading, of_text)
     column_of("--target", target, [*frame.columns], str(data))
-    roles = roles_of(
-        frame,
-        str(data),
-        reading if is_csv else None,
-        columns_of("--text", text, [*frame.columns], str(data)),
-        target=target,
-        event=event,
-        increasing=increasing,
-        decreasing=decreasing,
-        ignore=ignore,
-    )
-    labels = []  # with the letters of the file, in the order of their values
-    if event is None and kind in (None, "classifier", "ordinal"):
-        labels = letters_in_order(frame[target], table.written[target])
-    if labels and (kind or levels or len(labels) == 2):
-        frame[target] = table.written[target].where(frame[target].notna())
-        if kind == "ordinal":
-            levels = levels or list_of(labels)
-        elif levels is None:
-            positive = positive or labels[-1]
-    about = {"kind": kind, "event": event, "levels": levels, "positive": positive}
-    found = target_of(frame, target, **about)
-    check_finite(frame[roles.inputs], str(data))
+    named = {"target": target, "event": event, "group": group, "increasing": increasing}
+    named |= {"decreasing": decreasing, "ignore": ignore}
+    roles = roles_of(frame, str(data), reading if is_csv else None, of_text, named)
+    letters = as_written(data, frame, [target], reading)[target]
+    about: Any = {"kind": kind, "event": event, "levels": levels, "positive": positive}
+    found = target_of(frame, target, letters, **about)
+    directions = {name: SIGNS[role] for name, role in roles.items() if role in SIGNS}
+    X = frame[[name for name, role in roles.items() if role in (*SIGNS, "free")]]
+    _check_inputs(X, data)
     if horizon is not None and (found.kind != "survival" or not 0.0 < horizon < math.inf):
         raise WrongUse(
             f"--horizon must be a time above 0, for --kind survival, got {horizon:g} for "
             f"{found.kind}"
         )
-    check_device(device)
-    train, test = found.split(test_share, seed)
-    columns = roles.described(frame)
+    groups = None if group is None else frame[group].to_numpy()
+    train, test = found.split(test_share, seed, groups)
+    columns = [
+        {
+            "name": name,
+            "type": type_of(frame[name]),
+            "role": "ignored" if role == "ignore" else role,
+            "missing": int(frame[name].isna().sum()),
+        }
+        for name, role in roles.items()
+    ]
     output = Output(as_json, quiet)
     output.table(
         f"{data}: {len(frame)} rows, {found.kind}" + (f", {reading}" if reading.options else ""),
         ["column", "type", "role", "missing"],
         [[*map(str, column.values())] for column in columns],
     )
-    for name in roles.inputs:
-        if is_csv and (sentence := doubt_of(frame[name])):
-            output.note(f"column {name!r} {sentence}")
-    if not roles.directions:
+    for column, doubt in {name: doubt_of(X[name]) for name in X if is_csv}.items():
+        if doubt:
+            output.note(f"column {column!r} {doubt}")
+    if not directions:
         warnings.warn("no column has a direction, see --increasing", stacklevel=1)
-    for name in roles.directions:
-        if frame[name].nunique() == 1:
+    for name in directions:
+        if X[name].nunique() == 1:
             warnings.warn(f"column {name!r} has the same value in all rows", stacklevel=1)
     estimator = found.estimator(
-        roles.directions,
+        directions,
         horizon=horizon,
         members=members,
         epochs=epochs,
@@ -196,9 +142,9 @@ def fit(
         verbose=not quiet,
     )
     output.note(f"fitting a {type(estimator).__name__} to {len(train)} rows")
-    X = frame[roles.inputs]
+    of_groups = {} if groups is None else {"groups": groups[train]}
     with blamed(f"DATA {data}"):
-        estimator.fit(X.iloc[train], found.y[train])
+        estimator.fit(X.iloc[train], found.y[train], **of_groups)
     estimator.set_params(verbose=False)
     notes: dict[str, Any] = {
         "target": target,
@@ -218,7 +164,7 @@ def fit(
     if len(test):
         notes["scores"] = reached = _scores(estimator, X.iloc[test], found.y[test])
         if reached:
-            rows = [[name, f"{value:.4f}"] for name, value in reached.items()]
+            rows = [[name, f"{score:.4f}"] for name, score in reached.items()]
             output.table(f"{len(test)} rows that were held out", ["score", "value"], rows)
         _save(estimator, out, notes, overwrite=True)
     output.note(f"model saved in {out}")
@@ -228,6 +174,29 @@ def fit(
     if found.kind == "classifier":
         made["positive"] = made["labels"][estimator.event_column_]
     output.document({"command": "fit", "kind": found.kind, **notes, **made, "out": str(out)})
+
+
+def _check_folder(out: Path, overwrite: bool) -> None:
+    """Refuse a folder that cannot be written, or has what must not be lost."""
+    from pyro_gcm._utils.files import check_writable
+    from pyro_gcm.io import check_replaceable
+
+    with blamed("--out"):
+        try:
+            check_replaceable(out, overwrite)
+        except FileExistsError as error:
+            raise FileExistsError(str(error).replace("overwrite=True", "--overwrite")) from error
+        check_writable(out, is_folder=True)
+
+
+def _check_inputs(X: Any, data: Path) -> None:
+    """Refuse columns that no estimator reads, before rows are held out, whose numbers change."""
+    from pyro_gcm.data.tables import read_table
+
+    if not len(X.columns):
+        raise WrongUse(f"DATA {data} must have a column beside the target, and has none")
+    with blamed(f"DATA {data}"):
+        read_table(X)
 
 
 def _save(estimator: Any, out: Path, notes: dict[str, Any], overwrite: bool) -> None:
@@ -248,7 +217,7 @@ def _scores(estimator: Any, X: Any, y: Any) -> dict[str, float]:
     except Exception as error:  # the model is there, whatever is wrong with these rows
         warnings.warn(f"no score of the rows held out: {one_line(error)}", stacklevel=1)
         return {}
-    for name, value in found.items():
-        if not math.isfinite(value):
-            warnings.warn(f"{name} of the rows held out is {value}", stacklevel=1)
+    for name, score in found.items():
+        if not math.isfinite(score):
+            warnings.warn(f"{name} of the rows held out is {score}", stacklevel=1)
     return found

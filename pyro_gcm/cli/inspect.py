@@ -5,21 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from pyro_gcm._utils.files import undamaged
-from pyro_gcm.cli.errors import WrongUse, blamed, one_line
+from pyro_gcm._utils.files import undamaged, write_figure
+from pyro_gcm.cli.errors import WrongUse, blamed
 from pyro_gcm.cli.options import (
     Column,
     Data,
     Json,
+    Large,
     Level,
     Model,
+    Name,
     Pairs,
     Quiet,
     Seed,
     check_figure,
     check_output,
-    file_option,
-    option,
+    value,
 )
 from pyro_gcm.cli.output import Output
 
@@ -46,8 +47,8 @@ def info(model: Model, as_json: Json = False, quiet: Quiet = False) -> None:
         ["column", "type", "direction", "training rows"],
         [[c["name"], c["type"], c["direction"], _extent(c["low"], c["high"])] for c in columns],
     )
-    for name, value in about.items():
-        output.text(f"{name}: {_shown(value)}")
+    for name, entry in about.items():
+        output.text(f"{name}: {_shown(entry)}")
     output.document({"command": "info", **about, "columns": columns})
 
 
@@ -58,8 +59,7 @@ def _described(card: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any
 
     notes, data = notes_of(card), card["architecture"]["data"]
     codes = TableEncoding.from_json(data["columns"]).columns
-    names = data["names"] or [code.label for code in codes]
-    types = {column["name"]: column["type"] for column in notes.get("columns", [])}
+    types = {column["name"]: column["type"] for column in notes.pop("columns", [])}
     columns = [
         {
             "name": name,
@@ -69,25 +69,21 @@ def _described(card: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any
             "low": code.low if code.kind == "number" else None,
             "high": code.high if code.kind == "number" else None,
         }
-        for name, code in zip(names, codes, strict=True)
+        for name, code in zip(data["names"] or [c.label for c in codes], codes, strict=True)
     ]
     about: dict[str, Any] = {"kind": kind_of(card), "class": card["class"]}
     if "classes" in data:
         about["labels"] = data["classes"][1]
     if about["kind"] == "classifier":
         about["positive"] = about["labels"][data["event_column"]]
-    about |= {
-        **{key: value for key, value in notes.items() if key != "columns"},
-        "epochs": data["iterations"],
-        "versions": card["versions"],
-    }
+    about |= {**notes, "epochs": data["iterations"], "versions": card["versions"]}
     return about, columns
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_shown(entry)}" for key, entry in value.items())
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+def _shown(entry: Any) -> str:
+    if isinstance(entry, dict):
+        return ", ".join(f"{key} {_shown(value)}" for key, value in entry.items())
+    return f"{entry:.6g}" if isinstance(entry, float) else str(entry)
 
 
 def _extent(low: float | None, high: float | None) -> str:
@@ -98,11 +94,10 @@ def plot(
     model: Model,
     data: Data,
     column: Column,
-    out: Annotated[Path, file_option("The figure: .png, .svg, .pdf and others.")],
-    values: Annotated[
-        str | None, option("VALUES", "Where the curve is drawn: 0:100:11, or 1,2,5.")
-    ] = None,
+    out: Annotated[Path, value("FILE")],
+    values: Annotated[list[str] | None, value("VALUES")] = None,
     level: Level = 0.9,
+    large: Large = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -111,22 +106,22 @@ def plot(
     The figure has the band of the mean, and how many rows are where.
 
     Example: pyro-gcm plot model/ data.csv --column debt --out debt.png
+
+    :param out: The figure: .png, .svg, .pdf and others.
+    :param values: Where the curve is drawn: 0:100:11, or 1,2,5.
     """
+    from matplotlib.figure import Figure
+
     from pyro_gcm.cli.saved import open_model
+    from pyro_gcm.plots import plot_feature_curve
 
     check_figure("--out", out)
-    check_output("--out", out, data)
+    check_output("--out", out, data, model)
     saved = open_model(model).answering()
     grid = saved.grid(column, values)
     X, _ = saved.rows(data)
-    with blamed("DATA"):
+    with blamed():
         curve = saved.estimator.response_curve(X, saved.names.index(column), grid, level=level)
-
-    from matplotlib.figure import Figure
-
-    from pyro_gcm._utils.files import write_figure
-    from pyro_gcm.plots import plot_feature_curve
-
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     models = "bootstrap models" if saved.estimator.bootstrap_models_ else "members"
     plot_feature_curve(
@@ -138,8 +133,7 @@ def plot(
         percent=saved.estimator.predicts_probability,
         ax=figure.subplots(),
     )
-    with blamed("--out"):
-        write_figure(out, figure, dpi=150)
+    write_figure(out, figure, dpi=150)
     output = Output(as_json, quiet)
     output.note(f"figure written to {out}")
     output.document({"command": "plot", "column": column, "rows": len(X), "out": str(out)})
@@ -148,17 +142,14 @@ def plot(
 def report(
     model: Model,
     data: Data,
-    out: Annotated[Path, file_option("The report, a file .html.")],
-    target: Annotated[
-        str | None, option("COLUMN", "What came; by default the column of fit, if DATA has it.")
-    ] = None,
-    event: Annotated[
-        str | None, option("COLUMN", "Survival: whether the event came; as --target.")
-    ] = None,
-    title: Annotated[str | None, option("TEXT", "The title of the report.")] = None,
+    out: Annotated[Path, value("FILE")],
+    target: Name = None,
+    event: Name = None,
+    title: Annotated[str | None, value("TEXT")] = None,
     pairs: Pairs = 20_000,
     seed: Seed = 0,
     level: Level = 0.9,
+    large: Large = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -169,6 +160,11 @@ def report(
     way in three rows. The file needs no other one, and no network.
 
     Example: pyro-gcm report model/ test.csv --out report.html
+
+    :param out: The report, a file .html.
+    :param target: What came; by default the column of fit, if DATA has it.
+    :param event: Survival: whether the event came; as --target.
+    :param title: The title of the report.
     """
     from pyro_gcm.cli.saved import open_card, open_model
     from pyro_gcm.cli.target import outcomes_of
@@ -176,40 +172,37 @@ def report(
 
     if out.suffix.lower() not in (".html", ".htm"):
         raise WrongUse(f"--out must end in .html, got {out}")
-    check_output("--out", out, data)
+    check_output("--out", out, data, model)
     saved = open_model(model)
-    found = outcomes_of(saved, data, target=target, event=event)
+    rows = outcomes_of(saved, data, target=target, event=event)
     output = Output(as_json, quiet)
-    if found.y is None:
-        output.note(f"{found.lacks}, so scores are left out of the report")
+    if rows.y is None:
+        output.note(f"{rows.lacks}, so scores are left out of the report")
     with blamed(f"DATA {data}"):
-        try:
-            written = write_report(
-                saved.estimator,
-                found.X,
-                found.y,
-                path=out,
-                title=title,
-                target=found.target,
-                labels=saved.labels if hasattr(saved.estimator, "classes_") else None,
-                event=found.event,
-                source=data.name,
-                folder=model.name,
-                card=open_card(model),
-                pairs=pairs,
-                level=level,
-                seed=seed,
-                progress=not quiet,
-            )
-        except OSError as error:
-            raise WrongUse(f"--out: {one_line(error)}") from error
+        written = write_report(
+            saved.estimator,
+            rows.X,
+            rows.y,
+            path=out,
+            title=title,
+            target=rows.target,
+            labels=saved.labels or None,
+            event=rows.event,
+            source=data.name,
+            folder=model.name,
+            card=open_card(model),
+            pairs=pairs,
+            level=level,
+            seed=seed,
+            progress=not quiet,
+        )
     output.note(f"report written to {out}")
     audit = written.audit
     output.document(
         {
             "command": "report",
             "kind": saved.kind,
-            "rows": len(found.X),
+            "rows": len(rows.X),
             "out": str(out),
             "sections": written.sections,
             "scores": written.scores,

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 _PART = re.compile(r'\s*"((?:[^"]|"")*)"\s*(?:,|$)|([^,]*)(?:,|$)')
 
 
-def parts_of(text: str, known: Collection[str] = ()) -> list[str]:
+def parts_of(text: str | Sequence[str], known: Collection[str] = ()) -> list[str]:
     """The parts of a list, such as `a, b,"c, d"`; a text that is known stands alone.
 
+    :param text: the list, or several whose parts are put together.
     :param known: parts that are taken with the blanks around them, which others lose.
     """
+    if not isinstance(text, str):
+        return [part for each in text for part in parts_of(each, known)]
     if text in known:
         return [text]
     found = []
@@ -22,11 +25,6 @@ def parts_of(text: str, known: Collection[str] = ()) -> list[str]:
             part = quoted.replace('""', '"') or plain
             found.append(part if quoted or part in known else part.strip())
     return found
-
-
-def possible_parts(text: str | None) -> set[str]:
-    """All parts that the list may have, whatever is known."""
-    return {text, *parts_of(text), *text.split(",")} if text else set()
 
 
 def list_of(parts: Iterable[str]) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 _WIDTH = 110
 #: Rows of a table on a screen, at most.
 _ROWS = 100
+#: What a terminal obeys rather than shows; lines and tabs stay.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+#: What a spreadsheet runs as a formula, of text that is no number.
+_FORMULA = re.compile(r"[=@\t\r]|[-+](?![\d.,]+\Z)")
 
 
 @dataclass(frozen=True)
@@ -46,35 +51,40 @@ class Output:
             made.add_column(name, overflow="fold")
         shown = list(rows)
         for row in shown[:_ROWS]:
-            made.add_row(*(str(entry) for entry in row))
+            made.add_row(*(shown_on_terminal(str(entry)) for entry in row))
         if len(shown) > _ROWS:
             made.add_row(f"and {len(shown) - _ROWS:,} more")
         width = None if stream.isatty() else _WIDTH
         with _unbroken():
             console = Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
-            console.print(title, style="bold")
+            console.print(shown_on_terminal(title), style="bold")
             console.print(made)
 
     def text(self, text: str) -> None:
         """Show a result for people."""
         if not self.as_json:
-            written(text)
+            written(shown_on_terminal(text))
 
     def note(self, text: str) -> None:
         """Say what was done."""
         if not self.quiet:
-            print(text, file=sys.stderr)
+            print(shown_on_terminal(text), file=sys.stderr)
 
     def document(self, document: Mapping[str, Any]) -> None:
         """Print the JSON document, where it was asked for."""
         if self.as_json:
             written(json_text(document))
 
-    def frame(self, frame: pd.DataFrame, out: Path | None, **about: Any) -> None:
+    def frame(
+        self, frame: pd.DataFrame, out: Path | None, safe: bool = False, **about: Any
+    ) -> None:
         """Deliver a table: into a file, into the JSON document, or as CSV on stdout.
 
+        :param safe: whether no cell is a formula of a spreadsheet.
         :param about: what else the document says.
         """
+        if safe:
+            frame = frame.map(_no_formula).rename(columns=_no_formula)
         document = {**about, "rows": len(frame), "columns": list(frame.columns)}
         if out is not None:
             from pyro_gcm.cli.tables import write_table
@@ -87,15 +97,22 @@ class Output:
         else:
             text = frame.to_csv(index=False).removesuffix("\n")
             encoding = sys.stdout.encoding or "utf-8"
-            try:
-                text.encode(encoding)
-            except UnicodeEncodeError:
+            if text.encode(encoding, "ignore").decode(encoding) != text:
                 warnings.warn(
                     f"stdout has the encoding {encoding}, and characters that it lacks are written "
                     "as escapes: --out writes a file in UTF-8",
                     stacklevel=1,
                 )
-            written(text)
+            written(shown_on_terminal(text) if sys.stdout.isatty() else text)
+
+
+def shown_on_terminal(text: str) -> str:
+    """A text whose signs that a terminal obeys are escapes, such as \\x1b."""
+    return _CONTROL.sub(lambda sign: f"\\x{ord(sign[0]):02x}", text)
+
+
+def _no_formula(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
 def json_text(value: Any) -> str:
@@ -122,14 +139,10 @@ def written(text: str) -> None:
         print(text, flush=True)
 
 
-class _unbroken(suppress):
+@contextmanager
+def _unbroken() -> Iterator[None]:
     """Inside, a reader that has gone away, such as `head`, is no error."""
-
-    def __init__(self) -> None:
-        super().__init__(BrokenPipeError)
-
-    def __exit__(self, kind: Any, *rest: Any) -> bool:
-        if kind is not None and issubclass(kind, BrokenPipeError):
-            # What Python flushes at its end goes nowhere.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return super().__exit__(kind, *rest)
+    try:
+        yield
+    except BrokenPipeError:  # what Python flushes at its end goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

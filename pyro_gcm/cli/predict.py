@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pyro_gcm.cli.errors import WrongUse, blamed
@@ -12,26 +12,24 @@ from pyro_gcm.cli.options import (
     Data,
     Json,
     Keep,
+    Large,
     Level,
     Model,
     Out,
     Quiet,
+    Safe,
     check_out,
     flag,
-    option,
-    real,
-    share,
-    shares,
+    numbers,
+    value,
 )
 from pyro_gcm.cli.output import Output
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pyro_gcm.cli.saved import SavedModel
-
 #: Quantiles of a regressor where none are asked for.
-_QUANTILES = (0.1, 0.5, 0.9)
+_QUANTILES = [0.1, 0.5, 0.9]
 
 
 def predict(
@@ -40,11 +38,10 @@ def predict(
     out: Out = None,
     bands: Bands = False,
     level: Level = 0.9,
-    quantiles: Annotated[
-        str | None,
-        option("SHARES", "Quantiles of y, or of the time of the event, such as 0.1,0.5,0.9."),
-    ] = None,
+    quantiles: Annotated[list[str] | None, value("SHARES")] = None,
     keep: Keep = None,
+    safe: Safe = False,
+    large: Large = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -53,54 +50,51 @@ def predict(
     The columns are: probability and class of a classifier; mean and quantiles of a regressor; risk
     (the probability that the event comes by the horizon) and median time of a survival model; the
     probability of each level, the most probable and the median level, and the mean place of an
-    ordinal model.
+    ordinal model. A warning counts values of categories that fit never saw.
 
     Example: pyro-gcm predict model/ new.csv --keep id --bands --out scores.csv
+
+    :param quantiles: Quantiles of y, or of the time of the event, such as 0.1,0.5,0.9.
     """
     from pyro_gcm.cli.saved import open_model
-    from pyro_gcm.estimators.kinds import in_blocks, predictions
+    from pyro_gcm.estimators.kinds import has_quantiles, in_blocks, predictions
 
-    asked = None if quantiles is None else shares("--quantiles", quantiles)
-    check_out(out, data)
+    asked = None if quantiles is None else numbers("--quantiles", quantiles, "0.1,0.5,0.9")
+    check_out(out, data, model)
     saved = open_model(model)
-    asked = _quantiles(saved, asked)
+    if not has_quantiles(saved.estimator):
+        if asked is not None:
+            raise WrongUse(
+                "--quantiles is for models of numbers and times, and this one is a "
+                f"{type(saved.estimator).__name__}"
+            )
+    elif asked is None and saved.kind != "survival":
+        asked = _QUANTILES
     X, kept = saved.rows(data, keep)
-    labels = saved.labels if hasattr(saved.estimator, "classes_") else None
 
     def predicted(rows: slice) -> dict[str, Any]:
         ends = level if bands else None
-        return predictions(saved.estimator, X.iloc[rows], asked, ends, labels)
+        return predictions(saved.estimator, X.iloc[rows], asked or (), ends, saved.labels or None)
 
-    if bands:
-        _check_bands(saved, X)
-    with blamed("DATA"):
+    with blamed():
         _check_result(kept, predicted(slice(1)))
+    with blamed("DATA"):
         columns = in_blocks(predicted, len(X), progress=not quiet)
     table = _beside(kept, columns)
-    Output(as_json, quiet).frame(table, out, command="predict", kind=saved.kind)
+    Output(as_json, quiet).frame(table, out, safe, command="predict", kind=saved.kind)
 
 
 def required(
     model: Model,
     data: Data,
     column: Column,
-    probability: Annotated[
-        float,
-        option(
-            "NUMBER",
-            "The probability, or risk, to be reached; a mean of y for a regressor, and a mean "
-            "place of the level for an ordinal model.",
-            "--probability",
-            "--prediction",
-            parser=real,
-        ),
-    ],
-    below: Annotated[
-        bool, flag("--below", "Ask for a prediction below it in place of at least it.")
-    ] = False,
+    probability: Annotated[float, value("NUMBER", "--probability", "--prediction")],
+    below: Annotated[bool, flag("--below")] = False,
     level: Level = 0.9,
     keep: Keep = None,
     out: Out = None,
+    safe: Safe = False,
+    large: Large = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -111,43 +105,37 @@ def required(
     training rows. An infinite value says that no value reaches the level, or that all do.
 
     Example: pyro-gcm required model/ data.csv --column debt --probability 0.2 --below
+
+    :param probability: The probability, or risk, to be reached; a mean of y for a regressor, and
+        a mean place of the level for an ordinal model.
+    :param below: Ask for a prediction below it in place of at least it.
     """
     from pyro_gcm.cli.saved import open_model
 
-    check_out(out, data)
+    check_out(out, data, model)
     saved = open_model(model).answering()
     saved.constrained(column)
-    if saved.estimator.predicts_probability:
-        share("--probability", probability)
     X, kept = saved.rows(data, keep)
     _check_result(kept, ("required", "lower", "upper", "beyond"))
-    with blamed("DATA"):
+    with blamed():
         found = saved.estimator.required(X, column, probability, below=below, level=level)
     columns = {str(name): found[name].to_numpy() for name in found}
     about = {"command": "required", "column": column, "probability": probability, "below": below}
-    Output(as_json, quiet).frame(_beside(kept, columns), out, **about)
+    Output(as_json, quiet).frame(_beside(kept, columns), out, safe, **about)
 
 
 def surface(
     model: Model,
     data: Data,
     column: Column,
-    values: Annotated[
-        str | None,
-        option(
-            "VALUES",
-            "low:high:count, such as 0:100:11, or a list, such as 1,2,5; levels of an ordered "
-            "category.",
-        ),
-    ] = None,
-    mean: Annotated[
-        bool,
-        flag("--mean", "One row for each value: the mean over all rows of DATA, with its band."),
-    ] = False,
+    values: Annotated[list[str] | None, value("VALUES")] = None,
+    mean: Annotated[bool, flag("--mean")] = False,
     bands: Bands = False,
     level: Level = 0.9,
     keep: Keep = None,
     out: Out = None,
+    safe: Safe = False,
+    large: Large = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -158,27 +146,33 @@ def surface(
     is a response curve.
 
     Example: pyro-gcm surface model/ data.csv --column debt --values 0:100:11 --out surface.parquet
+
+    :param values: low:high:count, such as 0:100:11, or a list, such as 1,2,5; levels of an ordered
+        category.
+    :param mean: One row for each value: the mean over all rows of DATA, with its band.
     """
     from pyro_gcm.cli.saved import open_model
 
-    check_out(out, data)
-    if values is None and not mean:
+    check_out(out, data, model)
+    if not values and not mean:
         raise WrongUse("--values must be given without --mean, such as --values 0:100:11")
-    if mean and keep is not None:
+    if mean and keep:
         raise WrongUse(f"--keep copies columns of rows, and --mean has none of them, got {keep!r}")
     saved = open_model(model)
     grid = saved.grid(column, values)
     if mean:
         saved.answering()
     X, kept = saved.rows(data, keep)
-    own = ["prediction"] if mean else ["row", "prediction"]
-    _check_result(kept, [*own, "lower", "upper"] if mean or bands else own, column)
-    if mean:
-        with blamed("DATA"):
+    names = ["prediction"] if mean else ["row", "prediction"]
+    _check_result(kept, [*names, "lower", "upper"] if mean or bands else names, column)
+    with blamed():
+        if mean:
             table = saved.estimator.response_curve(X, column, grid, level=level)
-    else:
-        table = _of_rows(saved, X, kept, column, grid or [], level if bands else None, quiet)
-    Output(as_json, quiet).frame(table, out, command="surface", kind=saved.kind, column=column)
+        else:
+            table = _of_rows(saved, X, kept, column, grid or [], level if bands else None, quiet)
+    Output(as_json, quiet).frame(
+        table, out, safe, command="surface", kind=saved.kind, column=column
+    )
 
 
 def _of_rows(
@@ -197,50 +191,19 @@ def _of_rows(
 
     from pyro_gcm.estimators.kinds import monotone_prediction
 
-    code = saved.estimator.encoding_.columns[saved.names.index(column)]
-    parts = []
-    if level is not None:
-        _check_bands(saved, X)
-    for value in tqdm(grid, disable=quiet, delay=2, desc="surface", unit="value"):
-        there: Any = [value] * len(X)
+    code, parts = saved.codes[column], []
+    for place in tqdm(grid, disable=quiet, delay=2, desc="surface", unit="value"):
+        there: Any = [place] * len(X)
         if code.kind == "ordered":
             there = pd.Categorical(there, code.levels, ordered=True)
-        moved = X.copy()
-        moved[column] = there
-        with blamed("DATA"):
-            columns: dict[str, Any] = {"row": np.arange(1, len(X) + 1), column: there}
-            columns["prediction"] = monotone_prediction(saved.estimator, moved)
-            if level is not None:
-                found = saved.estimator.predict_bands(moved, level)
-                columns |= {"lower": found.lower, "upper": found.upper}
+        moved = X.assign(**{column: there})
+        columns: dict[str, Any] = {"row": np.arange(1, len(X) + 1), column: there}
+        columns["prediction"] = monotone_prediction(saved.estimator, moved)
+        if level is not None:
+            ends = saved.estimator.predict_bands(moved, level)
+            columns |= {"lower": ends.lower, "upper": ends.upper}
         parts.append(_beside(kept, columns))
     return pd.concat(parts).sort_values("row", kind="stable", ignore_index=True)
-
-
-def _quantiles(model: SavedModel, quantiles: Sequence[float] | None) -> Sequence[float]:
-    """The quantiles to predict: those that were asked for, or those of the kind.
-
-    :raises WrongUse: for a model without quantiles.
-    """
-    from pyro_gcm.estimators.kinds import has_quantiles, quantile_names
-
-    has = has_quantiles(model.estimator)
-    if quantiles is not None and not has:
-        raise WrongUse(
-            "--quantiles is for models of numbers and times, and this one is a "
-            f"{type(model.estimator).__name__}"
-        )
-    if quantiles is not None:
-        with blamed("--quantiles"):
-            quantile_names(quantiles)
-        return quantiles
-    return _QUANTILES if has and model.kind != "survival" else ()
-
-
-def _check_bands(model: SavedModel, X: pd.DataFrame) -> None:
-    """Refuse, before any work is done, bands of a model that has none."""
-    with blamed("--bands"):
-        model.estimator.predict_bands(X.iloc[:1], 0.9)
 
 
 def _check_result(kept: pd.DataFrame, names: Collection[str], column: str | None = None) -> None:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import errno
+import inspect
 import io
 import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Annotated, Any
+from copy import copy
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
+from typer.exceptions import TyperException
 
 import pyro_gcm
 from pyro_gcm.cli.audit import audit, json_option
 from pyro_gcm.cli.errors import WrongUse, one_line
 from pyro_gcm.cli.fit import fit
 from pyro_gcm.cli.inspect import info, plot, report
-from pyro_gcm.cli.options import joined
-from pyro_gcm.cli.output import written
+from pyro_gcm.cli.output import shown_on_terminal, written
 from pyro_gcm.cli.predict import predict, required, surface
 
 PROGRAM = "pyro-gcm"
@@ -55,9 +56,23 @@ def _program(
 ) -> None: ...
 
 
+def _add(command: Callable[..., Any]) -> None:
+    """Add a command, whose own options have the help that its docstring gives its parameters."""
+    about, *parameters = (inspect.getdoc(command) or "").split("\n:param ")
+    hints = get_type_hints(command, include_extras=True)
+    for parameter in parameters:
+        name, text = parameter.split(": ", 1)
+        kind, option = get_args(hints[name])
+        option = copy(option)
+        option.help = " ".join(text.split())
+        hints[name] = Annotated[kind, option]
+    command.__annotations__ = hints
+    app.command(help=about, epilog=EXIT_CODES)(command)
+
+
 _COMMANDS = (fit, predict, surface, required, audit, plot, report, info)
 for _command in _COMMANDS:
-    app.command(epilog=EXIT_CODES)(_command)
+    _add(_command)
 
 
 @contextmanager
@@ -84,47 +99,37 @@ def main(argv: Sequence[str] | None = None) -> int:
         unexpected, 130 interrupted.
     """
     given = list(sys.argv[1:] if argv is None else argv)
-    name = next((word for word in given if word in _NAMES), None)
-    program = PROGRAM if name is None else f"{PROGRAM} {name}"
+    names = [command.__name__ for command in _COMMANDS]
+    program = " ".join([PROGRAM, *[word for word in given if word in names][:1]])
 
-    def tell(kind: str, message: object) -> None:
-        print(f"{program}: {kind}{message}", file=sys.stderr)
+    def tell(message: str) -> None:
+        print(shown_on_terminal(f"{program}: {message}"), file=sys.stderr)
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        tell("warning: ", " ".join(str(message).split()))
+        tell("warning: " + " ".join(str(message).split()))
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = show
         try:
-            code = app(
-                joined(json_option(given)) or ["--help"], prog_name=PROGRAM, standalone_mode=False
+            return int(
+                app(json_option(given) or ["--help"], prog_name=PROGRAM, standalone_mode=False) or 0
             )
         except (KeyboardInterrupt, typer.Abort):
-            code = 130
+            tell("interrupted")
+            return 130
         except SystemExit:  # of typer, where nobody reads the help to its end
-            code = 0
+            return 0
         except Exception as error:
             if os.environ.get("PYRO_GCM_DEBUG") == "1":
                 traceback.print_exc()
-            # The errors of typer about options have their message in a method.
-            of_options = callable(getattr(error, "format_message", None))
-            if isinstance(error, WrongUse) or of_options:
-                told: Any = error
-                message = told.format_message() if of_options else str(error)
-                hint = f"; see {program} --help" if of_options else ""
-                message = message.removesuffix(".") if of_options else message
-                tell("error: ", " ".join(message.split()) + hint)
-                return 2
-            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-                tell("error: ", "no space is left where the result is written")
-                return 2
-            tell("unexpected error: ", f"{type(error).__name__}: {one_line(error)}")
-            return 3
-    if code == 130:
-        tell("", "interrupted")
-    return int(code or 0)
-
-
-_NAMES = [command.__name__ for command in _COMMANDS]
+            if isinstance(error, TyperException):
+                message = " ".join(error.format_message().split()).removesuffix(".")
+                tell(f"error: {message}; see {program} --help")
+            elif isinstance(error, WrongUse | OSError):
+                tell(f"error: {one_line(error)}")
+            else:
+                tell(f"unexpected error: {type(error).__name__}: {one_line(error)}")
+                return 3
+            return 2

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from pyro_gcm.cli.errors import WrongUse
@@ -45,7 +44,10 @@ class Reading:
 
     @classmethod
     def of_options(
-        cls, missing: str | None = None, decimal: str = ".", thousands: str | None = None
+        cls,
+        missing: str | Sequence[str] | None = None,
+        decimal: str = ".",
+        thousands: str | None = None,
     ) -> Reading:
         """The reading that the options of `fit` ask for.
 
@@ -79,10 +81,6 @@ class Reading:
         """Whether a field of a column of text is a missing value."""
         return not field or field.strip() in self.missing
 
-    def is_absent(self, field: str) -> bool:
-        """Whether a field of a column of numbers or booleans is a missing value."""
-        return field.strip().lower() in ABSENT or self.is_missing(field)
-
     def number(self, field: str) -> float | None:
         """The number that a field has, whole ones as `int`, or None."""
         plain = field.translate(_ALIKE).strip()
@@ -95,76 +93,53 @@ class Reading:
         if not _NUMBER.fullmatch(plain):
             return None
         with suppress(ValueError):
-            return int(plain)
+            if abs(int(plain)) < 2**63:
+                return int(plain)
         return float(plain)
 
     def typed(self, fields: pd.Series[Any]) -> pd.Series[Any]:
         """A column with the type that all its fields have: numbers, booleans, or text.
 
-        :param fields: text, or NaN where one is missing.
+        NA and the like are missing values of numbers and booleans alone.
         """
-        places, levels = _levels_of(fields)
-        given = [level for level in levels if not self.is_absent(level)]
-        values: Any = self._numbers(given)
-        if values is None and {level.strip().lower() for level in given} <= {*_BOOLEANS}:
-            values = np.array([_BOOLEANS[level.strip().lower()] for level in given])
-        if values is None:
+        levels = [
+            level
+            for level in fields.unique()
+            if not self.is_missing(level) and level.strip().lower() not in ABSENT
+        ]
+        values: list[Any] = [self.number(level) for level in levels]
+        if None in values:
+            values = [_BOOLEANS.get(level.strip().lower()) for level in levels]
+        if None in values:
             return self.text(fields)
-        at = {level: place for place, level in enumerate(given)}
-        places = np.array([*(at.get(level, -1) for level in levels), -1])[places]
-        if (places < 0).any():  # the last value stands for a missing one
-            wide = object if values.dtype.kind == "b" else np.float64
-            values = np.append(values.astype(wide), np.nan)
-        return _series(values[places], fields)
+        return fields.map(dict(zip(levels, values, strict=True)))
 
     def text(self, fields: pd.Series[Any]) -> pd.Series[Any]:
         """A column of text, in which NA and the like are text."""
-        places, levels = _levels_of(fields)
-        values = [None if self.is_missing(level) else level for level in levels]
-        return _series(np.array([*values, None], dtype=object)[places], fields)
-
-    def _numbers(self, fields: Sequence[str]) -> Any:
-        """The numbers of different fields as an array, or None."""
-        if self.decimal == ".":
-            with suppress(ValueError):
-                return _plain(pd.to_numeric(np.array(fields, dtype=object)))
-        found = []
-        for field in fields:
-            value = self.number(field)
-            if value is None:
-                return None
-            found.append(value)
-        return _plain(np.array(found))
-
-
-def _plain(numbers: Any) -> Any:
-    """Numbers as 64 bits hold them."""
-    return numbers if numbers.dtype.kind in "iuf" else numbers.astype("float64")
-
-
-def _levels_of(fields: pd.Series[Any]) -> tuple[Any, list[str]]:
-    """The different fields, and the place of each row's among them, -1 for NaN."""
-    places, levels = pd.factorize(fields)
-    return places, levels.tolist()
-
-
-def _series(values: Any, like: pd.Series[Any]) -> pd.Series[Any]:
-    return pd.Series(values, index=like.index, name=like.name)
+        return fields.mask(fields.isin([f for f in fields.unique() if self.is_missing(f)]))
 
 
 def read_csv(
-    path: Path, source: str, reading: Reading, text: Collection[str], written: Collection[str]
-) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
-    """The table in a CSV file, some of its columns as they are written, and what was left out.
+    path: Path, source: str, reading: Reading, text: Collection[str]
+) -> tuple[pd.DataFrame, list[str]]:
+    """The table in a CSV file, and what of it was left out.
+
+    pandas finds out which columns have plain numbers or booleans, and reads the others again.
 
     :param source: what messages call the file.
     :param text: columns of text.
-    :param written: columns that are also returned with the letters of the file.
     :raises ValueError: for a file that is no table.
+    :raises WrongUse: for names that are there twice.
     """
+    names: list[Any] = []
     try:
-        names: list[Any] = _header(path, source)
-        fields = _fields(path, names, reading, {*text, *written})
+        names = header_of(path)
+        check_once(source, (name for name in names if isinstance(name, str)))
+        absent = ["", *ABSENT, *reading.missing]
+        frame = _parsed(path, names, na_values=absent, decimal=reading.decimal)
+        letters = letters_of(
+            path, [name for name in names if name in text or not _has_type(frame[name])]
+        )
     except UnicodeDecodeError as error:
         raise ValueError(
             f"it must be text in UTF-8, and its byte {error.start + 1} is not "
@@ -176,23 +151,21 @@ def read_csv(
         ) from None
     except (pd.errors.ParserError, csv.Error) as error:
         raise ValueError(str(error).removeprefix("Error tokenizing data. C error: ")) from error
-    _check_header_once(fields)
-    said = _left_out(fields, names)
-    made = {}
-    for name in names:
-        column = fields[name]
-        if isinstance(name, str):
-            typed = reading.text if name in text else reading.typed
-            made[name] = column if _has_type(column) else typed(column)
-    as_they_are = {name: _as_written(fields[name], reading) for name in names if name in written}
-    return pd.DataFrame(made), pd.DataFrame(as_they_are), said
+    named = [name for name in names if isinstance(name, str)]
+    if len(frame) and not {*named} - {*letters}:
+        again = (letters[named] == named).all(axis=1).to_numpy()
+        if again.any():
+            raise ValueError(f"its row {int(again.argmax()) + 1} is the header again: remove it")
+    said = _left_out(frame, names)
+    for name in letters:
+        frame[name] = (reading.text if name in text else reading.typed)(letters[name])
+    return frame[named], said
 
 
-def _header(path: Path, source: str) -> list[str | int]:
+def header_of(path: Path) -> list[str | int]:
     """The names of the columns, in the first line that is not empty; a number where one has none.
 
     :raises ValueError: for an empty file, and one without commas.
-    :raises WrongUse: for names that are there twice.
     """
     with open(path, encoding="utf-8-sig", newline="") as file:
         rows = csv.reader(file)
@@ -201,37 +174,25 @@ def _header(path: Path, source: str) -> list[str | int]:
         raise ValueError("it is empty")
     if len(header) == 1 and (";" in header[0] or "\t" in header[0]):
         raise ValueError(f"it must have columns separated by commas, got {header[0]!r}")
-    check_once(source, filter(str.strip, header))
     return [name if name.strip() else at for at, name in enumerate(header)]
 
 
-def _fields(
-    path: Path, names: list[Any], reading: Reading, letters: Collection[str]
-) -> pd.DataFrame:
-    """Columns of plain numbers and of booleans as such, and all others with the letters they have.
+def letters_of(path: Path, wanted: Sequence[Any]) -> pd.DataFrame:
+    """Columns of a CSV file with the letters that they have."""
+    names: list[Any] = header_of(path)
+    places = [names.index(name) for name in wanted]
+    return _parsed(path, names, dtype=str, na_filter=False, usecols=places)[[*wanted]]
 
-    pandas finds out which are which, and then reads the others again.
-    """
+
+def _parsed(path: Path, names: list[Any], **how: Any) -> pd.DataFrame:
     options: Any = {"names": names, "header": 0, "encoding": "utf-8-sig", "low_memory": False}
     options |= {"index_col": False, "keep_default_na": False}
     if pd.__version__ < "3":  # whose default may be off in the last bit
         options["float_precision"] = "round_trip"
-    absent = ["", *ABSENT, *reading.missing]
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
-        fields = pd.read_csv(
-            path,
-            dtype={name: str for name in names if name in letters},
-            na_values={name: absent for name in names if name not in letters},
-            decimal=reading.decimal,
-            **options,
-        )
-    others = [name for name in names if name not in letters and not _has_type(fields[name])]
-    if others:
-        places = [names.index(name) for name in others]
-        again = pd.read_csv(path, dtype=str, na_filter=False, usecols=places, **options)
-        fields[others] = again[others]
-    return fields
+        found: pd.DataFrame = pd.read_csv(path, **options, **how)
+    return found
 
 
 def _has_type(column: pd.Series[Any]) -> bool:
@@ -240,23 +201,7 @@ def _has_type(column: pd.Series[Any]) -> bool:
     return column.dtype.kind in "biuf" or at is None or isinstance(column[at], bool)
 
 
-def _as_written(column: pd.Series[Any], reading: Reading) -> pd.Series[Any]:
-    """Fields with their letters: numbers and booleans that are written just so, otherwise text."""
-    found = reading.typed(column)
-    return found if (found.astype(str) == column).all() else column.mask(column == "")
-
-
-def _check_header_once(fields: pd.DataFrame) -> None:
-    """Refuse a row that is the header again, as in files that were put behind each other."""
-    named = [name for name in fields if isinstance(name, str)]
-    if not len(fields) or any(_has_type(fields[name]) for name in named):
-        return
-    again = (fields[named] == named).all(axis=1).to_numpy()
-    if again.any():
-        raise ValueError(f"its row {int(again.argmax()) + 1} is the header again: remove it")
-
-
-def _left_out(fields: pd.DataFrame, names: Sequence[str | int]) -> list[str]:
+def _left_out(frame: pd.DataFrame, names: Sequence[str | int]) -> list[str]:
     """Warnings of columns without a name: indexes in front, and commas at the end of rows."""
     said, in_front = [], True
     for at, name in enumerate(names):
@@ -268,7 +213,7 @@ def _left_out(fields: pd.DataFrame, names: Sequence[str | int]) -> list[str]:
                 f"column {at + 1} has no name and is left out, as the index that pandas or R "
                 "writes; give it a name if it is to be read"
             )
-        elif fields[name].isna().all():
+        elif frame[name].isna().all():
             said.append(f"column {at + 1} has no name and no values, and is left out")
         else:
             raise ValueError(f"its column {at + 1} must have a name, and has none")

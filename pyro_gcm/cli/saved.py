@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import warnings
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,26 +11,25 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+import pyro_gcm
 from pyro_gcm import estimators
 from pyro_gcm._utils.files import undamaged
 from pyro_gcm._utils.validation import LARGEST
-from pyro_gcm.cli.columns import (
-    check_finite,
-    column_of,
-    columns_of,
-    type_of,
-)
+from pyro_gcm.cli.columns import column_of, columns_of, type_of
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
-from pyro_gcm.cli.lists import parts_of, possible_parts
+from pyro_gcm.cli.lists import parts_of
 from pyro_gcm.cli.options import numbers
 from pyro_gcm.cli.reading import Reading
-from pyro_gcm.cli.tables import Table, read_table
+from pyro_gcm.cli.tables import as_written, read_table
 from pyro_gcm.estimators.kinds import KINDS
 from pyro_gcm.estimators.kinds import kind_of as kind_of_response
+from pyro_gcm.io import read_card
 
 #: Where the card of a folder has what only the command line knows.
 NOTES = "table"
-_NOTED: dict[str, type] = {"target": str, "event": str, "reading": dict}
+_EXAMPLE = "0:100:11 or 1,2,5"
+#: Values of a range, at most.
+_MOST = 100_000
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,19 @@ class SavedModel:
     names: list[str]
 
     @property
+    def codes(self) -> dict[str, Any]:
+        """How each column is read."""
+        return dict(zip(self.names, self.estimator.encoding_.columns, strict=True))
+
+    @property
     def directions(self) -> dict[str, int]:
         """+1 or -1 of each constrained column."""
-        signs = [code.sign for code in self.estimator.encoding_.columns]
-        return {name: sign for name, sign in zip(self.names, signs, strict=True) if sign}
+        return {name: code.sign for name, code in self.codes.items() if code.sign}
 
     @property
     def labels(self) -> list[Any]:
-        """The classes of the estimator as Python has them."""
-        found: list[Any] = self.estimator.classes_.tolist()
+        """The classes of the estimator as Python has them; none of one without classes."""
+        found: list[Any] = getattr(self.estimator, "classes_", np.empty(0)).tolist()
         return found
 
     @property
@@ -72,8 +76,8 @@ class SavedModel:
             return f"probability of the event by {self.notes.get('horizon', 'the horizon')}"
         return f"mean of {target}"
 
-    def constrained(self, column: str) -> str:
-        """Return a column with a direction.
+    def constrained(self, column: str) -> Any:
+        """How a column with a direction is read.
 
         :raises WrongUse: for another one.
         """
@@ -83,7 +87,7 @@ class SavedModel:
                 f"--column must have a direction in the model, one of {listed([*self.directions])},"
                 f" got {column!r}, which is free"
             )
-        return column
+        return self.codes[column]
 
     def answering(self) -> SavedModel:
         """Return the model, if it is strictly monotone and so has answers to questions."""
@@ -94,38 +98,44 @@ class SavedModel:
             )
         return self
 
-    def grid(self, column: str, values: str | None) -> list[Any] | None:
+    def grid(self, column: str, values: Sequence[str] | None) -> list[Any] | None:
         """The values that `--values` names of a column with a direction, or None without them."""
-        code = self.estimator.encoding_.columns[self.names.index(self.constrained(column))]
+        code = self.constrained(column)
         return None if values is None else values_of(values, code)
 
-    def table(self, data: Path, text: Collection[str] = (), written: Collection[str] = ()) -> Table:
+    def table(self, data: Path, text: Collection[str] = ()) -> pd.DataFrame:
         """The table in a file, with the columns that the model reads, as they were in fit.
 
+        A warning counts the values of categories that fit did not see.
+
         :param text: other columns that are text even where all their values are digits.
-        :param written: columns that are also wanted with the letters of the file.
         :raises WrongUse: for a file that cannot be read, and a column that is missing or of another
             type than in fit.
         """
-        codes = dict(zip(self.names, self.estimator.encoding_.columns, strict=True))
+        codes = self.codes
         were_text = [n for n, c in codes.items() if any(isinstance(v, str) for v in c.levels)]
-        table = read_table(data, _reading_of(self.notes), [*were_text, *text], written)
+        frame = read_table(data, reading_of(self.notes), [*were_text, *text])
         for name in codes:
-            column_of("DATA", name, list(table.frame.columns), str(data))
+            column_of("DATA", name, list(frame.columns), str(data))
         for name, code in codes.items():
             if code.kind == "number":
-                _check_numbers(table.frame[name], data)
-        check_finite(table.frame[self.names], str(data))
-        return table
+                _check_numbers(frame[name], data)
+            else:
+                _count_unknown(frame[name], code, data)
+        with blamed(f"DATA {data}"):
+            self.estimator.as_read(frame[self.names])
+        return frame
 
-    def rows(self, data: Path, keep: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    def rows(
+        self, data: Path, keep: Sequence[str] | None = None
+    ) -> tuple[pd.DataFrame, pd.DataFrame]:
         """The columns that the model reads of a table, and those to be copied, as they are written.
 
         :raises WrongUse: as `table`, and for columns that are not there.
         """
-        table = self.table(data, written=possible_parts(keep))
-        kept = columns_of("--keep", keep, list(table.frame.columns), str(data))
-        return table.frame[self.names], table.written[[*dict.fromkeys(kept)]]
+        frame = self.table(data)
+        kept = dict.fromkeys(columns_of("--keep", keep, list(frame.columns), str(data)))
+        return frame[self.names], as_written(data, frame, [*kept], reading_of(self.notes))
 
 
 def _check_numbers(series: pd.Series[Any], data: Path) -> None:
@@ -139,14 +149,25 @@ def _check_numbers(series: pd.Series[Any], data: Path) -> None:
         )
 
 
+def _count_unknown(series: pd.Series[Any], code: Any, data: Path) -> None:
+    """Warn of levels without a place of their own, where there are more of them than in fit."""
+    unknown = series[~series.isin(code.levels) & series.notna()]
+    expected = 2.0 * code.shares[len(code.levels)] if code.rare else 0.0
+    if len(unknown) > expected * len(series):
+        rare = " or rarely" if code.rare else ""
+        warnings.warn(
+            f"{data}: column {series.name!r} has in {len(unknown)} of {len(series)} rows what fit "
+            f"never{rare} saw, such as {unknown.iloc[0]!r}",
+            stacklevel=1,
+        )
+
+
 def open_model(folder: Path) -> SavedModel:
     """Load the model in a folder.
 
     :raises WrongUse: for a folder that is not there, damaged, or without a model of tables.
     """
     card = open_card(folder)
-    import pyro_gcm
-
     with blamed("MODEL"):
         estimator = pyro_gcm.load(folder)
     names = [str(name) for name in getattr(estimator, "feature_names_in_", [])]
@@ -163,8 +184,6 @@ def open_card(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         what = "a file" if folder.exists() else "not there"
         raise WrongUse(f"MODEL must be the folder of a model, and {folder} is {what}")
-    from pyro_gcm.io import read_card
-
     with blamed("MODEL"):
         card = read_card(folder)
     known = [f"estimators.{name}" for kind in KINDS.values() for name in kind.classes]
@@ -172,23 +191,17 @@ def open_card(folder: Path) -> dict[str, Any]:
         raise WrongUse(f"MODEL must be an estimator of tables, and {folder} has {card['class']}")
     with blamed("MODEL"), undamaged(f"{folder}: card.json"):
         kind_of(card)
-        _reading_of(notes_of(card))
+        reading_of(notes_of(card))
     return card
 
 
 def notes_of(card: dict[str, Any]) -> dict[str, Any]:
-    """The notes of the command line on a model; empty for one that was saved in Python.
-
-    :raises TypeError: for notes of other types.
-    """
-    notes: dict[str, Any] = card["metrics"].get(NOTES, {})
-    for name, value in notes.items():
-        if not isinstance(value, _NOTED.get(name, object)):
-            raise TypeError(f"has {value!r} as the {name} of its table")
-    return notes
+    """The notes of the command line on a model; empty for one that was saved in Python."""
+    return dict(card["metrics"].get(NOTES, {}))
 
 
-def _reading_of(notes: dict[str, Any]) -> Reading:
+def reading_of(notes: dict[str, Any]) -> Reading:
+    """How the fields of tables were read in fit."""
     noted = notes.get("reading", {})
     return Reading(**{**noted, "missing": tuple(noted.get("missing", ()))})
 
@@ -200,12 +213,7 @@ def kind_of(card: dict[str, Any]) -> str:
     return kind_of_response(options.get("response", of_class.response))
 
 
-_EXAMPLE = "0:100:11 or 1,2,5"
-#: Values of a range, at most.
-_MOST = 100_000
-
-
-def values_of(text: str, code: Any) -> list[Any]:
+def values_of(texts: Sequence[str], code: Any) -> list[Any]:
     """The values that `--values` names of a column.
 
     :param code: how the model reads the column.
@@ -213,11 +221,12 @@ def values_of(text: str, code: Any) -> list[Any]:
     """
     if code.kind != "number":
         of_text = {str(level).removesuffix(".0"): level for level in code.levels}
-        names = parts_of(text, of_text)
+        names = parts_of(texts, of_text)
         unknown = [name for name in names if name not in of_text]
         if unknown:
             raise WrongUse(f"--values must be among {listed([*of_text])}, got {unknown[0]!r}")
         return [of_text[name] for name in names]
+    text = ",".join(texts)
     found = _range(text) if ":" in text else numbers("--values", text, _EXAMPLE)
     if not all(abs(value) <= LARGEST for value in found):
         raise WrongUse(f"--values must be finite, and at most {LARGEST:.0e} in size, got {text!r}")

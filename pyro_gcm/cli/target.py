@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pandas as pd
 from pyro_gcm import estimators
 from pyro_gcm.cli.columns import column_of, type_of
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
-from pyro_gcm.cli.lists import as_argument, parts_of
+from pyro_gcm.cli.lists import as_argument, list_of, parts_of
 from pyro_gcm.cli.saved import SavedModel
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.estimators.event_times import Codes, came_of
@@ -54,9 +54,12 @@ class Target:
         return made(monotonic_cst=dict(directions), **self.options, **options)
 
     def split(
-        self, share: float | None, seed: int
+        self, share: float | None, seed: int, groups: Any = None
     ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """The rows to fit to, and those held out; both have both classes of a classifier."""
+        """The rows to fit to, and those held out; both have both classes of a classifier.
+
+        :param groups: of rows that stay together, [n], or None.
+        """
         rows = np.arange(len(self.y))
         if share is None:
             return rows, rows[:0]
@@ -67,28 +70,41 @@ class Target:
                 f"--test-share must leave {least} or more rows on either side, and {share:g} of "
                 f"{len(rows)} rows holds out {held}"
             )
-        from sklearn.model_selection import train_test_split
+        from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
+        options: Any = {"test_size": share, "random_state": seed}
         with blamed("--test-share"):
-            parts = train_test_split(rows, test_size=share, random_state=seed, stratify=strata)
-        train, test = map(np.sort, parts)
-        return train, test
+            if groups is not None:
+                train, test = next(GroupShuffleSplit(1, **options).split(rows, groups=groups))
+            else:
+                train, test = train_test_split(rows, stratify=strata, **options)
+        return np.sort(train), np.sort(test)
 
 
 def target_of(
     frame: pd.DataFrame,
     target: str,
+    letters: pd.Series[Any],
     *,
     kind: str | None,
     event: str | None,
-    levels: str | None,
+    levels: Sequence[str] | None,
     positive: str | None,
 ) -> Target:
     """Read the target of a table.
 
+    :param letters: the target as it is written, whose letters labels have.
     :raises WrongUse: for a target that does not fit its kind, and options of another kind.
     """
     column, name = frame[target], f"--target {target!r}"
+    if event is None and kind in (None, "classifier", "ordinal"):
+        labels = _letters_in_order(column, letters)
+        if labels and (kind or levels or len(labels) == 2):
+            column = letters.where(column.notna())
+            if kind == "ordinal":
+                levels = levels or [list_of(labels)]
+            elif levels is None:
+                positive = positive or labels[-1]
     with blamed():
         values = target_column(name, column)
         kind = kind or _inferred(column, event, levels)
@@ -130,12 +146,25 @@ def times_of(
         came, codes = came_of(name, target_column(name, frame[event]), codes)
     with blamed(f"--target {target!r}"):
         SurvivalTimes.right_censored(time, came)
-    found = np.empty(len(time), dtype=[("event", bool), ("time", np.float64)])
-    found["event"], found["time"] = came, time
-    return found, codes
+    both = np.empty(len(time), dtype=[("event", bool), ("time", np.float64)])
+    both["event"], both["time"] = came, time
+    return both, codes
 
 
-def _inferred(column: pd.Series[Any], event: str | None, levels: str | None) -> str:
+def _letters_in_order(values: pd.Series[Any], letters: pd.Series[Any]) -> list[str]:
+    """The different fields of a column of numbers or booleans, in the order of their values.
+
+    :param letters: the fields, as text where they are not written as Python writes the values.
+    :returns: none if they are, and where two fields have the same value.
+    """
+    if type_of(values).startswith("text") or not type_of(letters).startswith("text"):
+        return []
+    pairs = pd.DataFrame({"value": values, "field": letters}).dropna().drop_duplicates()
+    pairs = pairs.sort_values("value")
+    return [] if pairs["value"].duplicated().any() else pairs["field"].tolist()
+
+
+def _inferred(column: pd.Series[Any], event: str | None, levels: Sequence[str] | None) -> str:
     kind, count = type_of(column), column.nunique()
     if event is not None:
         return "survival"
@@ -159,17 +188,14 @@ def _texts(values: Any) -> list[str]:
     return sorted({str(value) for value in values})
 
 
-def _as_written(text: str, values: npt.NDArray[Any]) -> Any:
+def _as_value(text: str, values: npt.NDArray[Any]) -> Any:
     """A value in an option as it would be in a column; text as it is if the column has no such."""
     if values.dtype.kind == "b":
         return {"true": True, "false": False}.get(text.lower(), text)
-    if values.dtype.kind in "iuf":
-        try:
-            number = Decimal(text)
-            whole = abs(number) < 2**64 and number == int(number)
-            return int(number) if whole else float(number)
-        except (ArithmeticError, ValueError):
-            return text
+    for number in (int, float) if values.dtype.kind in "iuf" else ():
+        with suppress(ValueError):
+            if math.isfinite(value := number(text)):
+                return value
     return text
 
 
@@ -181,18 +207,23 @@ def _positive(target: str, values: npt.NDArray[Any], positive: str | None) -> An
             f"--target {target!r} of a classifier must have two values, and has "
             f"{len(classes)}: {listed(_texts(classes))}"
         )
-    label = None if positive is None else _as_written(positive, values)
+    label = None if positive is None else _as_value(positive, values)
     if label is not None and label not in classes:
-        texts = [str(each) for each in classes]
-        raise WrongUse(f"--positive must be {texts[0]!r} or {texts[1]!r}, got {positive!r}")
+        raise WrongUse(f"--positive must be {' or '.join(map(_quoted, classes))}, got {positive!r}")
     return label
 
 
-def _levels(column: pd.Series[Any], values: npt.NDArray[Any], levels: str | None) -> list[Any]:
+def _quoted(label: Any) -> str:
+    return repr(str(label))
+
+
+def _levels(
+    column: pd.Series[Any], values: npt.NDArray[Any], levels: Sequence[str] | None
+) -> list[Any]:
     """All levels: in the order of the option, of the type, or of numbers."""
     are_text = values.dtype.kind not in "biuf"
     if levels is not None:
-        order = [_as_written(part, values) for part in parts_of(levels, _texts(values))]
+        order = [_as_value(part, values) for part in parts_of(levels, _texts(values))]
         strange = [level for level in order if isinstance(level, str)]
         if strange and not are_text:
             raise WrongUse(f"--levels must be values of {column.name!r}, got {strange[0]!r}")
@@ -204,8 +235,7 @@ def _levels(column: pd.Series[Any], values: npt.NDArray[Any], levels: str | None
             "--kind ordinal needs --levels for text, such as --levels "
             f"{as_argument(*_texts(values))}, in the order from the lowest to the highest"
         )
-    found: list[Any] = np.unique(values).tolist()
-    return found
+    return list(np.unique(values).tolist())
 
 
 @dataclass(frozen=True)
@@ -234,44 +264,26 @@ def outcomes_of(
     :param event: likewise, of a survival model. Where one is given, both are needed.
     :raises WrongUse: for rows that do not fit the model, and for outcomes that it cannot have.
     """
-    if event is not None and model.kind != "survival":
+    survival, asked = model.kind == "survival", target is not None or event is not None
+    if event is not None and not survival:
         raise WrongUse(f"--event is for survival models, and this one is a {model.kind}")
-    y_name, event_name = (
-        given or model.notes.get(name) for name, given in (("target", target), ("event", event))
-    )
-    are_texts = hasattr(model.estimator, "classes_") and isinstance(model.labels[0], str)
-    frame = model.table(data, [y_name] if are_texts and y_name else []).frame
-    wanted = {"--target": y_name}
-    if model.kind == "survival":
-        wanted["--event"] = event_name
-    y, lacks = None, ""
-    for option, name in wanted.items():
+    target, event = target or model.notes.get("target"), event or model.notes.get("event")
+    of_text = [target] if target and isinstance(next(iter(model.labels), None), str) else []
+    frame, lacks = model.table(data, of_text), ""
+    for option, name in {"--target": target, **({"--event": event} if survival else {})}.items():
         if name in frame:
             continue
-        if target is not None or event is not None:
-            if name is None:
-                raise WrongUse(f"{option} must be given: the model does not know its column")
-            column_of(option, name, list(frame.columns), str(data))
-        lacks = lacks or (
-            f"the model does not know its column of {option}"
-            if name is None
-            else f"{data} has no column {name!r}"
-        )
-    if y_name is not None and not lacks:
-        if model.kind == "survival":
-            y, _ = times_of(frame, y_name, str(event_name), model.estimator.event_codes_)
-        else:
-            y = _read(model, frame[y_name])
-    return Outcomes(frame[model.names], y, y_name or "y", _name(event_name), lacks)
-
-
-def _read(model: SavedModel, column: pd.Series[Any]) -> npt.NDArray[Any]:
-    """Labels or numbers of a column as the estimator has them."""
-    name = f"--target {column.name!r}"
-    with blamed():
-        found: npt.NDArray[Any] = read_by(model.estimator, column, name)
-    return found
-
-
-def _name(event: str | None) -> str:
-    return "the event" if event is None else f"the event “{event}”"
+        if asked and name is None:
+            raise WrongUse(f"{option} must be given: the model does not know its column")
+        if asked:
+            column_of(option, str(name), list(frame.columns), str(data))
+        why = "the model does not know its column of " + option if name is None else ""
+        lacks = lacks or why or f"{data} has no column {name!r}"
+    y = None
+    if not lacks and survival:
+        y, _ = times_of(frame, str(target), str(event), model.estimator.event_codes_)
+    elif not lacks:
+        with blamed():
+            y = read_by(model.estimator, frame[target], f"--target {target!r}")
+    happens = "the event" if event is None else f"the event “{event}”"
+    return Outcomes(frame[model.names], y, target or "y", happens, lacks)

@@ -18,7 +18,7 @@ def column(*fields: str, **reading: Any) -> pd.Series:
     """A column of a CSV file, as it is read."""
     lines = [f'"{field}",1' for field in fields]
     Path("column.csv").write_text("\n".join(["a,b", *lines]), encoding="utf-8")
-    return read_table(Path("column.csv"), Reading.of_options(**reading)).frame["a"]
+    return read_table(Path("column.csv"), Reading.of_options(**reading))["a"]
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_a_full_disk_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(program, "app", full)
     done = run("info", "MODEL")
     assert (done.code, done.out) == (2, "")
-    assert done.err == "pyro-gcm info: error: no space is left where the result is written\n"
+    assert done.err == "pyro-gcm info: error: No space left on device\n"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes of a POSIX shell")

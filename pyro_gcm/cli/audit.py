@@ -11,18 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pyro_gcm.cli import options
 from pyro_gcm.cli.errors import WrongUse, blamed
 from pyro_gcm.cli.lists import parts_of
-from pyro_gcm.cli.options import (
-    Data,
-    Large,
-    Pairs,
-    Quiet,
-    Seed,
-    check_figure,
-    check_output,
-    value,
-)
 from pyro_gcm.cli.output import Output, json_text
 
 if TYPE_CHECKING:
@@ -31,16 +22,16 @@ if TYPE_CHECKING:
 
 def audit(
     model: Annotated[str, typer.Argument(metavar="MODEL")],
-    data: Data,
-    r: Annotated[list[str] | None, value("COLUMNS", "--r")] = None,
-    x: Annotated[list[str] | None, value("COLUMNS", "--x")] = None,
-    pairs: Pairs = 100_000,
-    seed: Seed = 0,
-    tolerance: Annotated[float | None, value("SHARE", min=0.0)] = None,
-    as_json: Annotated[str | None, value("[FILE.json]", "--json")] = None,
-    plot: Annotated[Path | None, value("FILE")] = None,
-    large: Large = False,
-    quiet: Quiet = False,
+    data: options.Data,
+    r: Annotated[list[str] | None, options.value("COLUMNS", None, "--r")] = None,
+    x: Annotated[list[str] | None, options.value("COLUMNS", None, "--x")] = None,
+    pairs: options.Pairs = 100_000,
+    seed: options.Seed = 0,
+    tolerance: Annotated[float | None, options.value("SHARE", min=0.0)] = None,
+    as_json: Annotated[str | None, options.value("[FILE.json]", None, "--json")] = None,
+    plot: Annotated[Path | None, options.value("FILE")] = None,
+    large: options.Large = False,
+    quiet: options.Quiet = False,
 ) -> int:
     """Search for predictions that move the wrong way.
 
@@ -63,23 +54,21 @@ def audit(
     from pyro_gcm._utils.files import write_figure, write_file
 
     file = None if as_json in (None, "-") else Path(str(as_json))
-    if plot is not None:
-        check_figure("--plot", plot)
     folder = Path(model)
-    check_output("--plot", plot, data, folder)
-    check_output("--json", file, data, folder)
-    options = {"pairs": pairs, "seed": seed, "tolerance": tolerance, "progress": not quiet}
+    options.check_output("--plot", plot, data, folder)
+    options.check_output("--json", file, data, folder)
+    settings = {"pairs": pairs, "seed": seed, "tolerance": tolerance, "progress": not quiet}
     if folder.is_dir() or (not r and ":" not in model and not folder.is_file()):
         if r or x:
             raise WrongUse(f"--r and --x are for other predictors, and {model} is a saved model")
-        found = _of_model(folder, data, options)
+        found = _of_model(folder, data, settings)
     else:
         if not r:
             raise WrongUse(f"--r must name the columns in which {model} should increase, as --r a")
         with blamed("MODEL"):
             try:
-                found = _of_predictor(model, data, r, x, options)
-            except (SystemExit, AttributeError, RuntimeError) as error:
+                found = _of_predictor(model, data, r, x, settings)
+            except (SystemExit, AttributeError) as error:
                 raise ValueError(f"{model}: {type(error).__name__}: {error}") from error
     output, record = Output(as_json == "-", quiet), _record(found)
     output.text(found.summary())
@@ -106,7 +95,7 @@ def json_option(argv: Sequence[str]) -> list[str]:
     return found
 
 
-def _of_model(folder: Path, data: Path, options: dict[str, Any]) -> MonotonicityAudit:
+def _of_model(folder: Path, data: Path, settings: dict[str, Any]) -> MonotonicityAudit:
     from pyro_gcm.audit import audit_table
     from pyro_gcm.cli.saved import open_model
 
@@ -116,7 +105,7 @@ def _of_model(folder: Path, data: Path, options: dict[str, Any]) -> Monotonicity
     X, _ = saved.rows(data)
     predictor = saved.estimator.predict_mean if saved.kind == "ordinal" else saved.estimator
     with blamed(f"DATA {data}"):
-        return audit_table(predictor, saved.estimator.as_read(X), saved.directions, **options)
+        return audit_table(predictor, saved.estimator.as_read(X), saved.directions, **settings)
 
 
 def _of_predictor(
@@ -124,7 +113,7 @@ def _of_predictor(
     data: Path,
     r: Sequence[str],
     x: Sequence[str] | None,
-    options: dict[str, Any],
+    settings: dict[str, Any],
 ) -> MonotonicityAudit:
     """Audit a predictor on the columns of a table that are named, or that it knows.
 
@@ -147,12 +136,12 @@ def _of_predictor(
     predictor = _load(source)
     features = [str(name) for name in getattr(predictor, "feature_names_in_", known)]
     others = columns_of("--x", x, known, str(data)) or [n for n in features if n not in signs]
-    options |= {"increasing": [*signs.values()]}
+    settings |= {"increasing": [*signs.values()]}
     if adapter_of(predictor).endswith("(matrix)"):  # in the order of the features, or of the file
         order = [name for name in features if name in signs or name in others]
         others = [name for name in order if name not in signs]
-        options["columns"] = [order.index(name) for name in signs]
-    return audit_monotonicity(predictor, frame[others], frame[[*signs]], **options)
+        settings["columns"] = [order.index(name) for name in signs]
+    return audit_monotonicity(predictor, frame[others], frame[[*signs]], **settings)
 
 
 def _load(source: str) -> Any:
@@ -175,18 +164,15 @@ def _load(source: str) -> Any:
 
 def _record(audit: MonotonicityAudit) -> dict[str, Any]:
     """The result in a form that JSON supports."""
-    w = audit.witness
     counts = ("passed", "pairs", "ties", "rounding", "violations", "rate", "largest_drop")
-    of_pair = ("row", "search", "low", "high", "drop", "confirmed")
+    of_pair = ("row", "search", "low", "high", "drop", "confirmed", "x", "r_low", "r_high")
+    names = {"x": audit.x_names, "r_low": audit.r_names, "r_high": audit.r_names}
+    witness = {name: getattr(audit.witness, name) for name in of_pair if audit.witness}
+    for name, columns in names.items() if audit.witness else ():
+        witness[name] = dict(zip(columns, witness[name].tolist(), strict=True))
     return {
         **{name: getattr(audit, name) for name in (*counts, "tolerance")},
         "by_search": audit.frame.to_dict("records"),
         "by_column": audit.by_column.to_dict("records"),
-        "witness": w
-        and {
-            **{name: getattr(w, name) for name in of_pair},
-            "x": dict(zip(audit.x_names, w.x.tolist(), strict=True)),
-            "r_low": dict(zip(audit.r_names, w.r_low.tolist(), strict=True)),
-            "r_high": dict(zip(audit.r_names, w.r_high.tolist(), strict=True)),
-        },
+        "witness": witness or None,
     }

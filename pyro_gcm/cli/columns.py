@@ -1,4 +1,4 @@
-"""Columns: named in options, of which type, and for what."""
+"""Columns: named in options, of which type, for what, and numbers that are read as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 
 from pyro_gcm.cli.errors import WrongUse, instead, listed
-from pyro_gcm.cli.forms import strange_form
 from pyro_gcm.cli.lists import as_argument, parts_of
 from pyro_gcm.cli.reading import ABSENT, Reading
 
@@ -21,9 +20,33 @@ _TYPES = {
     **dict.fromkeys(("floating", "mixed-integer-float", "decimal"), "number"),
     **dict.fromkeys(("datetime64", "datetime", "date", "timedelta64", "timedelta", "time"), "date"),
 }
+_SIGN = "[-+\u2212]?"
+_UNIT = "(%|\u2030|[$£¢¥\u20a0-\u20cf]|USD|EUR|GBP|CHF|JPY)?"
+_GROUPS = r"\d{1,3}([,.'’ \u00a0\u2009\u202f]\d{3})+|\d{1,2}(,\d\d)+,\d{3}"
+_DIGITS = rf"(({_GROUPS}|\d+)([.,]\d*)?|[.,]\d+)(e[-+]?\d+)?"
+_NUMBER = re.compile(
+    rf"\s*\(?\s*{_SIGN}\s*{_UNIT}\s*{_SIGN}\s*{_DIGITS}\s*{_UNIT}\s*{_SIGN}\s*\)?\s*",
+    re.ASCII | re.IGNORECASE,
+)
+_MONTH = "(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_CLOCK = r"\d{1,2}:\d\d(:\d\d([.,]\d+)?)?( ?[ap]m)?"
+_DATE = re.compile(
+    rf"\s*((\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.](\d{{4}}|\d\d)"
+    rf"|\d{{4}}-\d\d|\d{{1,2}}[-. ]+{_MONTH}[-., ]+\d{{2,4}}|{_MONTH} \d{{1,2}}, ?\d{{4}})"
+    rf"([T ]+{_CLOCK} ?(Z|UTC|[-+]\d\d:?\d\d)?)?|{_CLOCK}|-?\d+ days.*)\s*",
+    re.ASCII | re.IGNORECASE,
+)
+#: Marks of the fraction and of groups, as they come together.
+_MARKS = ((".", ""), (",", ""), (".", ","), (",", "."), (".", " "), (",", " "), (".", "'"))
+#: Fields that a message names, at most.
+_MOST = 3
+#: Different numbers that are read in each way to find the right one, about.
+_LOOKED_AT = 2000
+#: So many numbers or dates to one word make a column of numbers.
+_TO_ONE = 9
 
 
-def column_of(option: str, name: str, known: Sequence[str], where: str) -> str:
+def column_of(option: str, name: str, known: Sequence[Any], where: str) -> str:
     """Return a name that is among the known ones.
 
     :param where: what has these columns.
@@ -35,7 +58,7 @@ def column_of(option: str, name: str, known: Sequence[str], where: str) -> str:
 
 
 def columns_of(
-    option: str, text: str | Sequence[str] | None, known: Sequence[str], where: str
+    option: str, text: str | Sequence[str] | None, known: Sequence[Any], where: str
 ) -> list[str]:
     """The columns that a list names."""
     if not text:
@@ -63,7 +86,7 @@ def roles_of(
     where: str,
     reading: Reading | None,
     text: Collection[str],
-    named: Mapping[str, str | Sequence[str] | None],
+    named: Mapping[str, Sequence[str] | None],
 ) -> dict[str, str]:
     """The roles that options give to the columns of a table, in its order; the others are free.
 
@@ -77,9 +100,7 @@ def roles_of(
     known = [str(name) for name in frame.columns]
     roles: dict[str, str] = {}
     for option, names in named.items():
-        single = option in ("target", "event", "group")
-        listed_names = [str(names)] if single and names is not None else names
-        for name in columns_of(f"--{option}", listed_names, known, where):
+        for name in columns_of(f"--{option}", names, known, where):
             if roles.get(name) == option:
                 raise WrongUse(f"--{option} names {name!r} twice")
             if name in roles:
@@ -96,7 +117,67 @@ def roles_of(
                 f"--{option} {name!r} must have numbers, booleans or an ordered category, and has "
                 f"{kind}, such as {frame[name].dropna().tolist()[0]!r}"
             )
-    return {name: roles.get(name, "free") for name in known}
+    return {name: roles.get(name, "free").replace("ignore", "ignored") for name in known}
+
+
+def strange_form(column: pd.Series[Any], reading: Reading) -> str:
+    """The fault of a column of text of which nearly all values are numbers or dates.
+
+    :returns: three of the values and what reads them; empty for other text.
+    """
+    counted = {str(field): int(count) for field, count in column.value_counts().items()}
+    counts = {f: count for f, count in counted.items() if f.strip().lower() not in ABSENT}
+    plain = {f: " ".join(f.split()) for f in counts}  # in which patterns find few blanks
+    numbers = {f for f in counts if _NUMBER.fullmatch(plain[f]) or reading.number(f) is not None}
+    dates = {f for f in counts if f not in numbers and _DATE.fullmatch(plain[f])}
+    alike = sum(counts[f] for f in numbers | dates)
+    words = sum(count for f, count in counts.items() if any(map(str.isalnum, f))) - alike
+    if not alike or words * _TO_ONE > alike:
+        return ""
+    keep = f"--text {as_argument(str(column.name))} makes categories of them"
+    if sum(counts[f] for f in dates) > alike / 2:
+        return (
+            f"has dates or times, such as {_shown(column, dates)}: write numbers in their place, "
+            f"such as the days since a date; --ignore leaves the column out, and {keep}"
+        )
+    shown = _shown(column, [f for f in counts if reading.number(f) is None])
+    some = [f for f in counts if f in numbers][:: 1 + len(numbers) // _LOOKED_AT]
+    advice = _advice(some, [f for f in counts if f not in numbers], reading)
+    return (
+        f"has numbers, and fields that are not read as numbers, such as {shown}: {advice}; {keep}"
+    )
+
+
+def _shown(column: pd.Series[Any], fields: Collection[str]) -> str:
+    """The first three of fields, with the row of each."""
+    there = column[column.isin([*fields])].drop_duplicates()[:_MOST]
+    rows = column.index.get_indexer(there.index) + 1
+    return ", ".join(f"{f!r} in row {row}" for f, row in zip(there, rows, strict=True))
+
+
+def _advice(numbers: Sequence[str], others: Sequence[str], now: Reading) -> str:
+    """The options that read nearly all numbers, and take the rest and other fields for missing.
+
+    :param now: how they were read.
+    """
+    ways: dict[Any, str] = {}
+    known = [Reading((), *marks) for marks in _MARKS]
+    read = {reading: {f for f in numbers if reading.number(f) is not None} for reading in known}
+    most = max(map(len, read.values()))
+    if most * (_TO_ONE + 1) < len(numbers) * _TO_ONE:
+        return "write plain numbers in one form, without signs of a currency, per cent or brackets"
+    for reading in known:
+        if len(read[reading]) == most:
+            told, value = [], None
+            new = next((f for f in numbers if f in read[reading] and now.number(f) is None), None)
+            if new is not None:
+                value = reading.number(new)
+                told.append(f"{reading} reads {new!r} as {value}")
+            if rest := [*(f for f in numbers if f not in read[reading]), *others]:
+                named = as_argument(*rest[:_MOST]) + (" and so on" if len(rest) > _MOST else "")
+                told.append(f"--missing {named} reads the others as missing values")
+            ways.setdefault(value, " and ".join(told))
+    return ", or ".join(ways.values())
 
 
 def doubt_of(column: pd.Series[Any]) -> str:

@@ -44,7 +44,7 @@ def blamed(on: str = "") -> Iterator[None]:
     """
     try:
         yield
-    except (ValueError, TypeError, OSError, ImportError) as error:
+    except (ValueError, TypeError, OSError, ImportError, RuntimeError) as error:
         if hasattr(error, "row"):  # of a `WrongCell`
             error.row += 1
         raise WrongUse(f"{on}: {one_line(error)}" if on else one_line(error)) from error

@@ -7,41 +7,41 @@ import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from pyro_gcm.cli import options
 from pyro_gcm.cli.errors import WrongUse, blamed, one_line
-from pyro_gcm.cli.options import Data, Json, Large, Name, Names, Quiet, flag, value
 from pyro_gcm.cli.output import Output, plain
 
 
 def fit(
-    data: Data,
-    target: Annotated[str, value("COLUMN")],
-    out: Annotated[Path, value("FOLDER")],
-    increasing: Names = None,
-    decreasing: Names = None,
-    ignore: Names = None,
-    group: Name = None,
-    text: Names = None,
-    missing: Annotated[list[str] | None, value("LIST")] = None,
-    decimal: Annotated[str, value("MARK")] = ".",
-    thousands: Annotated[str | None, value("MARK")] = None,
+    data: options.Data,
+    target: Annotated[str, options.value("COLUMN")],
+    out: Annotated[Path, options.value("FOLDER")],
+    increasing: options.Names = None,
+    decreasing: options.Names = None,
+    ignore: options.Names = None,
+    group: options.Name = None,
+    text: options.Names = None,
+    missing: Annotated[list[str] | None, options.value("LIST")] = None,
+    decimal: Annotated[str, options.value("MARK")] = ".",
+    thousands: Annotated[str | None, options.value("MARK")] = None,
     kind: Annotated[
         Literal["classifier", "regressor", "distribution", "ordinal", "survival"] | None,
-        value("KIND"),
+        options.value("KIND"),
     ] = None,
-    event: Name = None,
-    horizon: Annotated[float | None, value("TIME")] = None,
-    levels: Annotated[list[str] | None, value("LEVELS")] = None,
-    positive: Annotated[str | None, value("VALUE")] = None,
-    test_share: Annotated[float | None, value("SHARE", min=0.0, max=1.0)] = None,
-    seed: Annotated[int, value("NUMBER", min=0, max=2**32 - 1)] = 0,
-    epochs: Annotated[int | None, value("NUMBER", min=1)] = None,
-    members: Annotated[int, value("NUMBER", min=1)] = 8,
-    bootstrap: Annotated[int, value("NUMBER", min=0)] = 0,
-    device: Annotated[str, value("TEXT")] = "auto",
-    overwrite: Annotated[bool, flag("--overwrite")] = False,
-    large: Large = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    event: options.Name = None,
+    horizon: Annotated[float | None, options.value("TIME")] = None,
+    levels: Annotated[list[str] | None, options.value("LEVELS")] = None,
+    positive: Annotated[str | None, options.value("VALUE")] = None,
+    test_share: Annotated[float | None, options.value("SHARE", min=0.0, max=1.0)] = None,
+    seed: Annotated[int, options.value("NUMBER", min=0, max=2**32 - 1)] = 0,
+    epochs: Annotated[int | None, options.value("NUMBER", min=1)] = None,
+    members: Annotated[int, options.value("NUMBER", min=1)] = 8,
+    bootstrap: Annotated[int, options.value("NUMBER", min=0)] = 0,
+    device: Annotated[str, options.value("TEXT")] = "auto",
+    overwrite: Annotated[bool, options.flag("--overwrite")] = False,
+    large: options.Large = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Fit a model to a table and save it.
 
@@ -78,41 +78,43 @@ def fit(
     :param device: auto, cpu, cuda, or another device of torch.
     :param overwrite: Replace a model that was saved in the folder.
     """
-    from pyro_gcm.cli.columns import SIGNS, column_of, columns_of, doubt_of, roles_of, type_of
+    from pyro_gcm import estimators
+    from pyro_gcm._utils.files import check_writable
+    from pyro_gcm.cli.columns import SIGNS, columns_of, doubt_of, roles_of, type_of
     from pyro_gcm.cli.reading import Reading, header_of
+    from pyro_gcm.cli.saved import SavedModel
     from pyro_gcm.cli.tables import as_written, read_table
     from pyro_gcm.cli.target import target_of
+    from pyro_gcm.data.tables import read_table as check_inputs
+    from pyro_gcm.estimators.kinds import KINDS
+    from pyro_gcm.io import check_replaceable
 
-    _check_folder(out, overwrite)
+    with blamed("--out"):
+        check_replaceable(out, overwrite)
+        check_writable(out, is_folder=True)
     reading, is_csv = Reading.of_options(missing, decimal, thousands), data.suffix.lower() == ".csv"
-    of_csv = {"--text": text, "--decimal": reading.decimal != ".", "--thousands": thousands}
-    for name, given in of_csv.items():
-        if given and not is_csv:
-            raise WrongUse(f"{name} is for CSV files, whose columns have no types, got {data}")
-    of_text = columns_of("--text", text, list(map(str, header_of(data))) if text else [], str(data))
+    if (text or reading.options) and not is_csv:
+        named = "--text" if text else str(reading)
+        raise WrongUse(f"{named} is for CSV files, whose columns have no types, got {data}")
+    of_text = columns_of("--text", text, header_of(data) if text else [], str(data))
     frame = read_table(data, reading, of_text)
-    column_of("--target", target, [*frame.columns], str(data))
-    named = {"target": target, "event": event, "group": group, "increasing": increasing}
-    named |= {"decreasing": decreasing, "ignore": ignore}
-    roles = roles_of(frame, str(data), reading if is_csv else None, of_text, named)
+    lists = {"target": [target], "event": event and [event], "group": group and [group]}
+    lists |= {"increasing": increasing, "decreasing": decreasing, "ignore": ignore}
+    roles = roles_of(frame, str(data), reading if is_csv else None, of_text, lists)
     letters = as_written(data, frame, [target], reading)[target]
-    about: Any = {"kind": kind, "event": event, "levels": levels, "positive": positive}
-    found = target_of(frame, target, letters, **about)
+    about = {"event": event, "horizon": horizon, "levels": levels, "positive": positive}
+    found = target_of(frame, target, letters, kind, **about)
     directions = {name: SIGNS[role] for name, role in roles.items() if role in SIGNS}
     X = frame[[name for name, role in roles.items() if role in (*SIGNS, "free")]]
-    _check_inputs(X, data)
-    if horizon is not None and (found.kind != "survival" or not 0.0 < horizon < math.inf):
-        raise WrongUse(
-            f"--horizon must be a time above 0, for --kind survival, got {horizon:g} for "
-            f"{found.kind}"
-        )
+    with blamed(f"DATA {data}"):  # before rows are held out, whose numbers change
+        check_inputs(X)
     groups = None if group is None else frame[group].to_numpy()
-    train, test = found.split(test_share, seed, groups)
+    train, test = _split(found, test_share, seed, groups)
     columns = [
         {
             "name": name,
             "type": type_of(frame[name]),
-            "role": "ignored" if role == "ignore" else role,
+            "role": role,
             "missing": int(frame[name].isna().sum()),
         }
         for name, role in roles.items()
@@ -131,28 +133,22 @@ def fit(
     for name in directions:
         if X[name].nunique() == 1:
             warnings.warn(f"column {name!r} has the same value in all rows", stacklevel=1)
-    estimator = found.estimator(
-        directions,
-        horizon=horizon,
+    settings: dict[str, Any] = {"epochs": epochs, "bootstrap": bootstrap, "device": device}
+    estimator = getattr(estimators, KINDS[found.kind].classes[0])(
+        monotonic_cst=directions,
         members=members,
-        epochs=epochs,
-        bootstrap=bootstrap,
         random_state=seed,
-        device=device,
         verbose=not quiet,
+        **settings,
+        **found.options,
     )
     output.note(f"fitting a {type(estimator).__name__} to {len(train)} rows")
-    of_groups = {} if groups is None else {"groups": groups[train]}
     with blamed(f"DATA {data}"):
-        estimator.fit(X.iloc[train], found.y[train], **of_groups)
+        of_rows = None if groups is None else groups[train]
+        estimator.fit(X.iloc[train], found.y[train], groups=of_rows)
     estimator.set_params(verbose=False)
-    notes: dict[str, Any] = {
-        "target": target,
-        "columns": columns,
-        "rows": len(train),
-        "test_rows": len(test),
-        "scores": {},
-    }
+    notes: dict[str, Any] = {"target": target, "columns": columns, "rows": len(train)}
+    notes |= {"test_rows": len(test), "scores": {}}
     if reading.options:
         notes["reading"] = reading.options
     if found.kind == "regressor":
@@ -168,35 +164,30 @@ def fit(
             output.table(f"{len(test)} rows that were held out", ["score", "value"], rows)
         _save(estimator, out, notes, overwrite=True)
     output.note(f"model saved in {out}")
-    made: dict[str, Any] = {"class": type(estimator).__name__, "epochs": estimator.n_iter_}
-    if hasattr(estimator, "classes_"):
-        made["labels"] = estimator.classes_.tolist()
-    if found.kind == "classifier":
-        made["positive"] = made["labels"][estimator.event_column_]
-    output.document({"command": "fit", "kind": found.kind, **notes, **made, "out": str(out)})
+    made = {"class": type(estimator).__name__, "epochs": estimator.n_iter_}
+    facts = SavedModel(out, estimator, {}).facts
+    output.document({"command": "fit", "kind": found.kind, **notes, **made, **facts, "out": out})
 
 
-def _check_folder(out: Path, overwrite: bool) -> None:
-    """Refuse a folder that cannot be written, or has what must not be lost."""
-    from pyro_gcm._utils.files import check_writable
-    from pyro_gcm.io import check_replaceable
+def _split(found: Any, share: float | None, seed: int, groups: Any) -> tuple[Any, Any]:
+    """The rows to fit to, and those held out; both have both classes of a classifier.
 
-    with blamed("--out"):
-        try:
-            check_replaceable(out, overwrite)
-        except FileExistsError as error:
-            raise FileExistsError(str(error).replace("overwrite=True", "--overwrite")) from error
-        check_writable(out, is_folder=True)
+    :param groups: of rows that stay together, [n], or None.
+    """
+    import numpy as np
+    from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
-
-def _check_inputs(X: Any, data: Path) -> None:
-    """Refuse columns that no estimator reads, before rows are held out, whose numbers change."""
-    from pyro_gcm.data.tables import read_table
-
-    if not len(X.columns):
-        raise WrongUse(f"DATA {data} must have a column beside the target, and has none")
-    with blamed(f"DATA {data}"):
-        read_table(X)
+    rows = np.arange(len(found.y))
+    if share is None:
+        return rows, rows[:0]
+    parts: Any = {"test_size": share, "random_state": seed}
+    strata = found.y if found.kind == "classifier" else None
+    with blamed("--test-share"):
+        if groups is None:
+            train, test = train_test_split(rows, stratify=strata, **parts)
+        else:
+            train, test = next(GroupShuffleSplit(1, **parts).split(rows, groups=groups))
+    return np.sort(train), np.sort(test)
 
 
 def _save(estimator: Any, out: Path, notes: dict[str, Any], overwrite: bool) -> None:

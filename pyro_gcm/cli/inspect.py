@@ -5,62 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from pyro_gcm._utils.files import undamaged, write_figure
+from pyro_gcm._utils.files import write_figure
+from pyro_gcm.cli import options
 from pyro_gcm.cli.errors import WrongUse, blamed
-from pyro_gcm.cli.options import (
-    Column,
-    Data,
-    Json,
-    Large,
-    Level,
-    Model,
-    Name,
-    Pairs,
-    Quiet,
-    Seed,
-    check_figure,
-    check_output,
-    value,
-)
 from pyro_gcm.cli.output import Output
 
 #: What `info` prints for a direction.
 _DIRECTIONS = {1: "increasing", -1: "decreasing", 0: "free"}
 
 
-def info(model: Model, as_json: Json = False, quiet: Quiet = False) -> None:
-    """Show what the folder of a model holds.
-
-    That is its kind, columns, directions, rows and versions, as its card has them; no model is
-    made.
+def info(model: options.Model, as_json: options.Json = False, quiet: options.Quiet = False) -> None:
+    """Show what the folder of a model holds: its kind, columns, directions, rows and versions.
 
     Example: pyro-gcm info model/
     """
-    from pyro_gcm.cli.saved import open_card
+    from pyro_gcm.cli.saved import open_model
 
-    card = open_card(model)
-    with blamed("MODEL"), undamaged(f"{model}: card.json"):
-        about, columns = _described(card)
-    output = Output(as_json, quiet)
-    output.table(
-        f"{model}: {about['kind']}",
-        ["column", "type", "direction", "training rows"],
-        [[c["name"], c["type"], c["direction"], _extent(c["low"], c["high"])] for c in columns],
-    )
-    for name, entry in about.items():
-        output.text(f"{name}: {_shown(entry)}")
-    output.document({"command": "info", **about, "columns": columns})
-
-
-def _described(card: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The facts about a model, and about each of its columns."""
-    from pyro_gcm.cli.saved import kind_of, notes_of
-    from pyro_gcm.estimators.encoding import TableEncoding
-
-    notes, data = notes_of(card), card["architecture"]["data"]
-    codes = TableEncoding.from_json(data["columns"]).columns
+    saved = open_model(model)
+    notes = saved.notes
     types = {column["name"]: column["type"] for column in notes.pop("columns", [])}
-    columns = [
+    columns: list[dict[str, Any]] = [
         {
             "name": name,
             "type": types.get(name, code.kind),
@@ -69,15 +33,19 @@ def _described(card: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any
             "low": code.low if code.kind == "number" else None,
             "high": code.high if code.kind == "number" else None,
         }
-        for name, code in zip(data["names"] or [c.label for c in codes], codes, strict=True)
+        for name, code in saved.codes.items()
     ]
-    about: dict[str, Any] = {"kind": kind_of(card), "class": card["class"]}
-    if "classes" in data:
-        about["labels"] = data["classes"][1]
-    if about["kind"] == "classifier":
-        about["positive"] = about["labels"][data["event_column"]]
-    about |= {**notes, "epochs": data["iterations"], "versions": card["versions"]}
-    return about, columns
+    about = {"kind": saved.kind, "class": saved.card["class"], **saved.facts, **notes}
+    about |= {"epochs": saved.estimator.n_iter_, "versions": saved.card["versions"]}
+    output = Output(as_json, quiet)
+    output.table(
+        f"{model}: {saved.kind}",
+        ["column", "type", "direction", "training rows"],
+        [[c["name"], c["type"], c["direction"], _extent(c["low"], c["high"])] for c in columns],
+    )
+    for name, entry in about.items():
+        output.text(f"{name}: {_shown(entry)}")
+    output.document({"command": "info", **about, "columns": columns})
 
 
 def _shown(entry: Any) -> str:
@@ -91,15 +59,15 @@ def _extent(low: float | None, high: float | None) -> str:
 
 
 def plot(
-    model: Model,
-    data: Data,
-    column: Column,
-    out: Annotated[Path, value("FILE")],
-    values: Annotated[list[str] | None, value("VALUES")] = None,
-    level: Level = 0.9,
-    large: Large = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    model: options.Model,
+    data: options.Data,
+    column: options.Column,
+    out: Annotated[Path, options.value("FILE")],
+    values: options.Values = None,
+    level: options.Level = 0.9,
+    large: options.Large = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Draw the mean prediction as a column moves.
 
@@ -115,8 +83,7 @@ def plot(
     from pyro_gcm.cli.saved import open_model
     from pyro_gcm.plots import plot_feature_curve
 
-    check_figure("--out", out)
-    check_output("--out", out, data, model)
+    options.check_output("--out", out, data, model)
     saved = open_model(model).answering()
     grid = saved.grid(column, values)
     X, _ = saved.rows(data)
@@ -133,25 +100,26 @@ def plot(
         percent=saved.estimator.predicts_probability,
         ax=figure.subplots(),
     )
-    write_figure(out, figure, dpi=150)
+    with blamed("--out"):
+        write_figure(out, figure, dpi=150)
     output = Output(as_json, quiet)
     output.note(f"figure written to {out}")
     output.document({"command": "plot", "column": column, "rows": len(X), "out": str(out)})
 
 
 def report(
-    model: Model,
-    data: Data,
-    out: Annotated[Path, value("FILE")],
-    target: Name = None,
-    event: Name = None,
-    title: Annotated[str | None, value("TEXT")] = None,
-    pairs: Pairs = 20_000,
-    seed: Seed = 0,
-    level: Level = 0.9,
-    large: Large = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    model: options.Model,
+    data: options.Data,
+    out: Annotated[Path, options.value("FILE")],
+    target: options.Name = None,
+    event: options.Name = None,
+    title: Annotated[str | None, options.value("TEXT")] = None,
+    pairs: options.Pairs = 20_000,
+    seed: options.Seed = 0,
+    level: options.Level = 0.9,
+    large: options.Large = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Write a report that people read, one HTML file.
 
@@ -166,47 +134,36 @@ def report(
     :param event: Survival: whether the event came; as --target.
     :param title: The title of the report.
     """
-    from pyro_gcm.cli.saved import open_card, open_model
+    from pyro_gcm.cli.saved import open_model
     from pyro_gcm.cli.target import outcomes_of
     from pyro_gcm.report import write_report
 
     if out.suffix.lower() not in (".html", ".htm"):
         raise WrongUse(f"--out must end in .html, got {out}")
-    check_output("--out", out, data, model)
+    options.check_output("--out", out, data, model)
     saved = open_model(model)
     rows = outcomes_of(saved, data, target=target, event=event)
     output = Output(as_json, quiet)
     if rows.y is None:
         output.note(f"{rows.lacks}, so scores are left out of the report")
     with blamed(f"DATA {data}"):
+        about: Any = {"title": title, "target": rows.target, "event": rows.event}
+        about |= {"source": data.name, "folder": model.name, "card": saved.card}
         written = write_report(
             saved.estimator,
             rows.X,
             rows.y,
             path=out,
-            title=title,
-            target=rows.target,
-            labels=saved.labels or None,
-            event=rows.event,
-            source=data.name,
-            folder=model.name,
-            card=open_card(model),
             pairs=pairs,
             level=level,
             seed=seed,
             progress=not quiet,
+            **about,
         )
     output.note(f"report written to {out}")
-    audit = written.audit
-    output.document(
-        {
-            "command": "report",
-            "kind": saved.kind,
-            "rows": len(rows.X),
-            "out": str(out),
-            "sections": written.sections,
-            "scores": written.scores,
-            "audit": audit
-            and {name: getattr(audit, name) for name in ("passed", "pairs", "violations")},
-        }
-    )
+    result = {"sections": written.sections, "scores": written.scores, "audit": None}
+    if written.audit is not None:
+        counts = ("passed", "pairs", "violations")
+        result["audit"] = {name: getattr(written.audit, name) for name in counts}
+    facts = {"command": "report", "kind": saved.kind, "rows": len(rows.X), "out": out}
+    output.document({**facts, **result})

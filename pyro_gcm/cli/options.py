@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from pyro_gcm._utils.files import check_writable
-from pyro_gcm.cli.errors import WrongUse, blamed, listed
-from pyro_gcm.cli.lists import parts_of
+from pyro_gcm.cli.errors import WrongUse, blamed
 
 #: Endings of the names of tables.
 ENDINGS = (".csv", ".parquet", ".arrow", ".feather")
@@ -27,27 +25,24 @@ def check_data(context: typer.Context, data: Path) -> Path:
     from pyro_gcm.cli.tables import check_file, shape_of
 
     check_file(data)
-    if not context.params.get("large"):
-        with blamed(f"DATA {data} cannot be read"):
-            rows, columns = shape_of(data)
-        size = {"rows": rows, "columns": columns, "values": rows * columns}
-        for name, most in _MOST.items():
-            if size[name] > most:
+    with blamed(f"DATA {data} cannot be read"):
+        for name, count in shape_of(data).items():
+            if count > _MOST[name] and not context.params.get("large"):
                 raise WrongUse(
-                    f"DATA {data} has {size[name]:,} {name}: more than {most:,} are read with "
-                    "--large"
+                    f"DATA {data} has {count:,} {name}, and more than {_MOST[name]:,} are read "
+                    "with --large alone"
                 )
     return data
 
 
-def value(metavar: str, *names: str, help: str | None = None, **limits: float) -> Any:
-    """An option with a value; the docstring of a command has the help of one that it alone has.
+def value(metavar: str, help: str | None = None, *names: str, **limits: Any) -> Any:
+    """An option with a value.
 
+    :param help: by default what the docstring of the command says of the parameter.
     :param names: by default that of the parameter.
     :param limits: `min` and `max` of a number.
     """
-    more: dict[str, Any] = limits
-    return typer.Option(*names, metavar=metavar, help=help, **more)
+    return typer.Option(*names, metavar=metavar, help=help, **limits)
 
 
 def flag(name: str, help: str | None = None, **more: Any) -> Any:
@@ -55,67 +50,35 @@ def flag(name: str, help: str | None = None, **more: Any) -> Any:
     return typer.Option(name, help=help, **more)
 
 
+_TABLE = "a .csv, .parquet, .arrow or .feather file"
 Model = Annotated[
     Path, typer.Argument(metavar="MODEL", help="The folder of a model that fit made.")
 ]
 Data = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DATA",
-        callback=check_data,
-        help="The table: a .csv, .parquet, .arrow or .feather file.",
-    ),
+    Path, typer.Argument(metavar="DATA", callback=check_data, help=f"The table: {_TABLE}.")
 ]
 Large = Annotated[
-    bool,
-    flag(
-        "--large",
-        f"Read DATA of more than {_MOST['rows']:,} rows, {_MOST['columns']:,} columns or "
-        f"{_MOST['values']:,} values.",
-        is_eager=True,
-    ),
+    bool, flag("--large", "Read DATA of any number of rows and columns.", is_eager=True)
 ]
 Json = Annotated[bool, flag("--json", "Print one JSON document on stdout, and nothing else there.")]
 Quiet = Annotated[bool, flag("--quiet", "Print no progress and no notes on stderr.")]
-Out = Annotated[
-    Path | None,
-    value("FILE", help="Write a .csv, .parquet, .arrow or .feather file, not CSV on stdout."),
-]
+Out = Annotated[Path | None, value("FILE", f"Write {_TABLE} in place of CSV on stdout.")]
 Keep = Annotated[
-    list[str] | None, value("COLUMNS", help="Columns of DATA, such as id,name, to copy in front.")
+    list[str] | None, value("COLUMNS", "Columns of DATA, such as id,name, to copy in front.")
 ]
 Safe = Annotated[
-    bool,
-    flag(
-        "--safe",
-        "Put ' before text that a spreadsheet would run as a formula: that begins with =, +, -, @, "
-        "a tab or a return.",
-    ),
+    bool, flag("--safe", "Put ' before text that a spreadsheet would run, such as =1+1.")
 ]
-Column = Annotated[str, value("COLUMN", help="A column that was given a direction in fit.")]
+Column = Annotated[str, value("COLUMN", "A column that was given a direction in fit.")]
 Bands = Annotated[
-    bool,
-    flag(
-        "--bands",
-        "Add lower and upper: how far the members of the model, or its bootstrap models, "
-        "disagree on the prediction. They hold no share of the outcomes.",
-    ),
+    bool, flag("--bands", "Add lower and upper, between which members or bootstrap models lie.")
 ]
-Level = Annotated[
-    float, value("SHARE", help="Share of the members or models in a band.", min=0.0, max=1.0)
-]
-Pairs = Annotated[int, value("NUMBER", help="Pairs of rows to compare, at most.", min=3)]
-Seed = Annotated[int, value("NUMBER", help="Seed of all random choices.", min=0, max=2**32 - 1)]
+Level = Annotated[float, value("SHARE", "Share of the members or models in a band.", min=0, max=1)]
+Pairs = Annotated[int, value("NUMBER", "Pairs of rows to compare, at most.", min=3)]
+Seed = Annotated[int, value("NUMBER", "Seed of all random choices.", min=0, max=2**32 - 1)]
 Name = Annotated[str | None, value("COLUMN")]
 Names = Annotated[list[str] | None, value("COLUMNS")]
-
-
-def numbers(option: str, text: str | Sequence[str], example: str) -> list[float]:
-    """The numbers of a list with commas."""
-    try:
-        return [float(part) for part in parts_of(text)]
-    except ValueError as error:
-        raise WrongUse(f"{option} must be numbers, such as {example}: {error}") from None
+Values = Annotated[list[str] | None, value("VALUES")]
 
 
 def check_name(option: str, path: Path) -> None:
@@ -128,15 +91,6 @@ def check_name(option: str, path: Path) -> None:
     if path.suffix.lower() != ".csv":
         with blamed(f"{option} {path} needs pyarrow (pip install pyarrow)"):
             import pyarrow  # noqa: F401
-
-
-def check_figure(option: str, path: Path) -> None:
-    """Refuse a name that does not end as a figure does."""
-    from matplotlib.backend_bases import FigureCanvasBase
-
-    kinds = sorted(FigureCanvasBase.get_supported_filetypes())
-    if path.suffix.removeprefix(".") not in kinds:
-        raise WrongUse(f"{option} must end in one of {listed(kinds)}, got {path}")
 
 
 def check_output(option: str, path: Path | None, data: Path, model: Path | None = None) -> None:

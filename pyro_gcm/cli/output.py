@@ -40,12 +40,11 @@ class Output:
 
     def table(self, title: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Show a table for people, of a long one the first rows."""
-        if self.quiet and self.as_json:
+        if self.as_json:
             return
         from rich.console import Console
         from rich.table import Table
 
-        stream = sys.stderr if self.as_json else sys.stdout
         made = Table()
         for name in names:
             made.add_column(name, overflow="fold")
@@ -54,9 +53,9 @@ class Output:
             made.add_row(*(shown_on_terminal(str(entry)) for entry in row))
         if len(shown) > _ROWS:
             made.add_row(f"and {len(shown) - _ROWS:,} more")
-        width = None if stream.isatty() else _WIDTH
+        width = None if sys.stdout.isatty() else _WIDTH
         with _unbroken():
-            console = Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
+            console = Console(width=width, markup=False, emoji=False, highlight=False)
             console.print(shown_on_terminal(title), style="bold")
             console.print(made)
 

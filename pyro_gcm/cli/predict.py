@@ -5,45 +5,27 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated, Any
 
+from pyro_gcm.cli import options
 from pyro_gcm.cli.errors import WrongUse, blamed
-from pyro_gcm.cli.options import (
-    Bands,
-    Column,
-    Data,
-    Json,
-    Keep,
-    Large,
-    Level,
-    Model,
-    Out,
-    Quiet,
-    Safe,
-    check_out,
-    flag,
-    numbers,
-    value,
-)
+from pyro_gcm.cli.lists import parts_of
 from pyro_gcm.cli.output import Output
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Quantiles of a regressor where none are asked for.
-_QUANTILES = [0.1, 0.5, 0.9]
-
 
 def predict(
-    model: Model,
-    data: Data,
-    out: Out = None,
-    bands: Bands = False,
-    level: Level = 0.9,
-    quantiles: Annotated[list[str] | None, value("SHARES")] = None,
-    keep: Keep = None,
-    safe: Safe = False,
-    large: Large = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    model: options.Model,
+    data: options.Data,
+    out: options.Out = None,
+    bands: options.Bands = False,
+    level: options.Level = 0.9,
+    quantiles: Annotated[list[str] | None, options.value("SHARES")] = None,
+    keep: options.Keep = None,
+    safe: options.Safe = False,
+    large: options.Large = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Predict every row of a table.
 
@@ -59,22 +41,22 @@ def predict(
     from pyro_gcm.cli.saved import open_model
     from pyro_gcm.estimators.kinds import has_quantiles, in_blocks, predictions
 
-    asked = None if quantiles is None else numbers("--quantiles", quantiles, "0.1,0.5,0.9")
-    check_out(out, data, model)
+    options.check_out(out, data, model)
     saved = open_model(model)
-    if not has_quantiles(saved.estimator):
-        if asked is not None:
-            raise WrongUse(
-                "--quantiles is for models of numbers and times, and this one is a "
-                f"{type(saved.estimator).__name__}"
-            )
-    elif asked is None and saved.kind != "survival":
-        asked = _QUANTILES
+    has = has_quantiles(saved.estimator)
+    if quantiles and not has:
+        raise WrongUse(
+            "--quantiles is for models of numbers and times, and this one is a "
+            f"{type(saved.estimator).__name__}"
+        )
+    usual = ["0.1,0.5,0.9"] if has and saved.kind != "survival" else []
+    with blamed("--quantiles"):
+        asked = [float(part) for part in parts_of(quantiles or usual)]
     X, kept = saved.rows(data, keep)
 
     def predicted(rows: slice) -> dict[str, Any]:
         ends = level if bands else None
-        return predictions(saved.estimator, X.iloc[rows], asked or (), ends, saved.labels or None)
+        return predictions(saved.estimator, X.iloc[rows], asked, ends)
 
     with blamed():
         _check_result(kept, predicted(slice(1)))
@@ -85,18 +67,18 @@ def predict(
 
 
 def required(
-    model: Model,
-    data: Data,
-    column: Column,
-    probability: Annotated[float, value("NUMBER", "--probability", "--prediction")],
-    below: Annotated[bool, flag("--below")] = False,
-    level: Level = 0.9,
-    keep: Keep = None,
-    out: Out = None,
-    safe: Safe = False,
-    large: Large = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    model: options.Model,
+    data: options.Data,
+    column: options.Column,
+    probability: Annotated[float, options.value("NUMBER", None, "--probability", "--prediction")],
+    below: Annotated[bool, options.flag("--below")] = False,
+    level: options.Level = 0.9,
+    keep: options.Keep = None,
+    out: options.Out = None,
+    safe: options.Safe = False,
+    large: options.Large = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Find the value at which a prediction is reached.
 
@@ -112,9 +94,8 @@ def required(
     """
     from pyro_gcm.cli.saved import open_model
 
-    check_out(out, data, model)
+    options.check_out(out, data, model)
     saved = open_model(model).answering()
-    saved.constrained(column)
     X, kept = saved.rows(data, keep)
     _check_result(kept, ("required", "lower", "upper", "beyond"))
     with blamed():
@@ -125,19 +106,19 @@ def required(
 
 
 def surface(
-    model: Model,
-    data: Data,
-    column: Column,
-    values: Annotated[list[str] | None, value("VALUES")] = None,
-    mean: Annotated[bool, flag("--mean")] = False,
-    bands: Bands = False,
-    level: Level = 0.9,
-    keep: Keep = None,
-    out: Out = None,
-    safe: Safe = False,
-    large: Large = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    model: options.Model,
+    data: options.Data,
+    column: options.Column,
+    values: options.Values = None,
+    mean: Annotated[bool, options.flag("--mean")] = False,
+    bands: options.Bands = False,
+    level: options.Level = 0.9,
+    keep: options.Keep = None,
+    out: options.Out = None,
+    safe: options.Safe = False,
+    large: options.Large = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Predict rows as one of their columns moves.
 
@@ -153,7 +134,7 @@ def surface(
     """
     from pyro_gcm.cli.saved import open_model
 
-    check_out(out, data, model)
+    options.check_out(out, data, model)
     if not values and not mean:
         raise WrongUse("--values must be given without --mean, such as --values 0:100:11")
     if mean and keep:
@@ -169,41 +150,37 @@ def surface(
         if mean:
             table = saved.estimator.response_curve(X, column, grid, level=level)
         else:
-            table = _of_rows(saved, X, kept, column, grid or [], level if bands else None, quiet)
-    Output(as_json, quiet).frame(
-        table, out, safe, command="surface", kind=saved.kind, column=column
-    )
+            table = _of_rows(saved, X, column, grid or [], level if bands else None, quiet)
+            table = _beside(kept.iloc[table["row"] - 1], table)
+    about = {"command": "surface", "kind": saved.kind, "column": column}
+    Output(as_json, quiet).frame(table, out, safe, **about)
 
 
 def _of_rows(
-    saved: Any,
-    X: pd.DataFrame,
-    kept: pd.DataFrame,
-    column: str,
-    grid: list[Any],
-    level: float | None,
-    quiet: bool,
+    saved: Any, X: pd.DataFrame, column: str, grid: list[Any], level: float | None, quiet: bool
 ) -> pd.DataFrame:
     """The predictions of all rows at each value, the rows one after the other."""
     import numpy as np
     import pandas as pd
-    from tqdm.auto import tqdm
 
-    from pyro_gcm.estimators.kinds import monotone_prediction
+    from pyro_gcm.estimators.kinds import in_blocks, monotone_prediction
 
-    code, parts = saved.codes[column], []
-    for place in tqdm(grid, disable=quiet, delay=2, desc="surface", unit="value"):
-        there: Any = [place] * len(X)
-        if code.kind == "ordered":
-            there = pd.Categorical(there, code.levels, ordered=True)
-        moved = X.assign(**{column: there})
-        columns: dict[str, Any] = {"row": np.arange(1, len(X) + 1), column: there}
-        columns["prediction"] = monotone_prediction(saved.estimator, moved)
+    code, values = saved.codes[column], pd.Series(grid)
+    if code.kind == "ordered":
+        values = pd.Series(pd.Categorical(grid, code.levels, ordered=True))
+    row, value = np.divmod(np.arange(len(X) * len(grid)), len(grid))
+    there = values.iloc[value].array
+
+    def predicted(block: slice) -> dict[str, Any]:
+        moved = X.iloc[row[block]].assign(**{column: there[block]})
+        found = {"prediction": monotone_prediction(saved.estimator, moved)}
         if level is not None:
             ends = saved.estimator.predict_bands(moved, level)
-            columns |= {"lower": ends.lower, "upper": ends.upper}
-        parts.append(_beside(kept, columns))
-    return pd.concat(parts).sort_values("row", kind="stable", ignore_index=True)
+            found |= {"lower": ends.lower, "upper": ends.upper}
+        return found
+
+    columns = in_blocks(predicted, len(row), progress=not quiet)
+    return pd.DataFrame({"row": row + 1, column: there, **columns})
 
 
 def _check_result(kept: pd.DataFrame, names: Collection[str], column: str | None = None) -> None:
@@ -218,7 +195,7 @@ def _check_result(kept: pd.DataFrame, names: Collection[str], column: str | None
             raise WrongUse(f"{source} {name!r} has the name of a column of the result: rename it")
 
 
-def _beside(kept: pd.DataFrame, columns: dict[str, Any]) -> pd.DataFrame:
+def _beside(kept: pd.DataFrame, columns: Any) -> pd.DataFrame:
     """A table of the copied columns and then the new ones."""
     import pandas as pd
 

@@ -113,12 +113,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = show
         try:
-            return int(
-                app(json_option(given) or ["--help"], prog_name=PROGRAM, standalone_mode=False) or 0
-            )
-        except (KeyboardInterrupt, typer.Abort):
-            tell("interrupted")
-            return 130
+            words = json_option(given) or ["--help"]
+            code = app(words, prog_name=PROGRAM, standalone_mode=False)
+            if code == 130:  # of typer after Ctrl-C
+                tell("interrupted")
+            return int(code or 0)
         except SystemExit:  # of typer, where nobody reads the help to its end
             return 0
         except Exception as error:

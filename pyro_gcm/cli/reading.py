@@ -140,11 +140,6 @@ def read_csv(
         letters = letters_of(
             path, [name for name in names if name in text or not _has_type(frame[name])]
         )
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"it must be text in UTF-8, and its byte {error.start + 1} is not "
-            f"(0x{error.object[error.start]:02x})"
-        ) from error
     except pd.errors.ParserWarning:
         raise ValueError(
             f"its rows have more fields than the header, which names {len(names)} columns"

@@ -5,18 +5,20 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from pyro_gcm._utils.files import write_file
-from pyro_gcm.cli.columns import type_of
 from pyro_gcm.cli.errors import WrongUse, blamed, instead
 from pyro_gcm.cli.options import ENDINGS, check_name
 from pyro_gcm.cli.reading import Reading, check_once, header_of, letters_of, read_csv
+
+#: The name that pandas gives to an index without one.
+_UNNAMED = re.compile(r"__index_level_\d+__")
 
 
 def check_file(path: Path) -> None:
@@ -30,23 +32,22 @@ def check_file(path: Path) -> None:
         raise WrongUse(f"DATA must be a file, and there is no {path}{hint}")
 
 
-def shape_of(path: Path) -> tuple[int, int]:
-    """How many rows and columns a table has, before it is read; one batch of Arrow at a time.
+def shape_of(path: Path) -> dict[str, int]:
+    """How many rows, columns and values a table has, before it is read; one batch at a time.
 
     A CSV file counts as one without rows, since it has no more of them than its size shows.
     """
     if path.suffix.lower() == ".csv":
-        return 0, len(header_of(path))
-    import pyarrow as pa
-
-    if path.suffix.lower() == ".parquet":
+        rows, columns = 0, len(header_of(path))
+    elif path.suffix.lower() == ".parquet":
         import pyarrow.parquet as pq
 
         about = pq.read_metadata(path)
-        return about.num_rows, about.num_columns
-    with pa.memory_map(str(path)) as file:
-        schema, batches = _batches(file)
-        return sum(len(batch) for batch in batches), len(schema)
+        rows, columns = about.num_rows, about.num_columns
+    else:
+        with _arrow(path) as (schema, batches):
+            rows, columns = sum(map(len, batches)), len(schema)
+    return {"rows": rows, "columns": columns, "values": rows * columns}
 
 
 def read_table(
@@ -63,7 +64,7 @@ def read_table(
         if path.suffix.lower() == ".csv":
             frame, said = read_csv(path, source, reading, text)
         else:
-            frame, said = _read_arrow(path, source, reading)
+            frame, said = _read_arrow(path, source)
     if not len(frame):
         raise WrongUse(f"{source} has no rows")
     for sentence in said:
@@ -78,7 +79,7 @@ def as_written(
 
     :param frame: the table in the file.
     """
-    if path.suffix.lower() != ".csv":
+    if path.suffix.lower() != ".csv" or not names:
         return frame[[*names]]
     letters = letters_of(path, names)
     for name in names:
@@ -101,20 +102,23 @@ def write_table(path: Path, frame: pd.DataFrame) -> None:
         write_file(path, content.getvalue())
 
 
-def _batches(file: Any) -> tuple[Any, Any]:
+@contextmanager
+def _arrow(path: Path) -> Iterator[tuple[Any, Any]]:
     """The schema and the batches of an Arrow file or stream."""
     import pyarrow as pa
 
-    try:
-        reader = pa.ipc.open_file(file)
-    except pa.ArrowInvalid:
-        file.seek(0)
-        stream = pa.ipc.open_stream(file)
-        return stream.schema, iter(stream)
-    return reader.schema, map(reader.get_batch, range(reader.num_record_batches))
+    with pa.memory_map(str(path)) as file:
+        try:
+            reader = pa.ipc.open_file(file)
+        except pa.ArrowInvalid:
+            file.seek(0)
+            batches = reader = pa.ipc.open_stream(file)
+        else:
+            batches = map(reader.get_batch, range(reader.num_record_batches))
+        yield reader.schema, batches
 
 
-def _read_arrow(path: Path, source: str, reading: Reading) -> tuple[pd.DataFrame, list[str]]:
+def _read_arrow(path: Path, source: str) -> tuple[pd.DataFrame, list[str]]:
     """The table in a file, and what of it was left out; as `reading.read_csv`."""
     import pyarrow as pa
 
@@ -123,21 +127,19 @@ def _read_arrow(path: Path, source: str, reading: Reading) -> tuple[pd.DataFrame
 
         table = pq.read_table(path, partitioning=None)
     else:
-        with pa.memory_map(str(path)) as file:
-            schema, batches = _batches(file)
+        with _arrow(path) as (schema, batches):
             table = pa.Table.from_batches(batches, schema)
     check_once(source, table.column_names)
     frame: pd.DataFrame = table.to_pandas(ignore_metadata=True, integer_object_nulls=True)
-    unnamed = [name for name in map(str, frame) if re.fullmatch(r"__index_level_\d+__", name)]
     said = []
-    if unnamed:
+    if unnamed := [name for name in table.column_names if _UNNAMED.fullmatch(name)]:
         said.append("its index has no name and is left out; give it one if it is to be read")
     noted: list[Any] = []  # what pandas says of the columns, which may be anything
     with suppress(ValueError, TypeError, KeyError, AttributeError):
         noted = [
-            (column["name"], (column.get("metadata") or {}).get("ordered"))
+            (str(column["name"]), column["metadata"]["ordered"])
             for column in table.schema.pandas_metadata["columns"]
-            if column.get("pandas_type") == "categorical"
+            if column["pandas_type"] == "categorical"
         ]
     for name, ordered in noted:  # Parquet keeps categories of text alone
         if name in frame and not isinstance(frame[name].dtype, pd.CategoricalDtype):
@@ -147,14 +149,4 @@ def _read_arrow(path: Path, source: str, reading: Reading) -> tuple[pd.DataFrame
                     f"column {name!r} had categories with an order, which Parquet keeps of text "
                     "alone: it is read without one; write them as text, or an Arrow file"
                 )
-    for name in frame if reading.missing else ():
-        frame[name] = _without(frame[name], reading.missing)
     return frame.drop(columns=unnamed), said
-
-
-def _without(column: pd.Series[Any], missing: Sequence[str]) -> pd.Series[Any]:
-    """A column in which some texts are missing values."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        known = column.cat.categories
-        return column.cat.remove_categories(known[known.isin(missing)])
-    return column.mask(column.isin(missing)) if type_of(column).startswith("text") else column

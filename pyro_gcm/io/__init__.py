@@ -210,7 +210,7 @@ def check_replaceable(folder: Path, overwrite: bool) -> None:
             f"folder must be new or have a model, but {folder} has {', '.join(sorted(names)[:5])}"
         )
     if names and not overwrite:
-        raise FileExistsError(f"folder {folder} has a model: pass overwrite=True to replace it")
+        raise FileExistsError(f"{folder} has a model: overwrite=True (--overwrite) replaces it")
 
 
 def _weights_name(card: dict[str, Any]) -> str:

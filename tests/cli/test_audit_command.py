@@ -138,7 +138,6 @@ def test_estimator_in_a_file_knows_its_columns() -> None:
         (["toy:leaves", "--r=bid"], "SystemExit: 0"),
         (["rows.csv", "--r=bid"], "rows.csv cannot be read as a joblib or pickle file: "),
         (["toy:rises", "--r=bid", "--pairs=2"], "Invalid value for '--pairs': "),
-        (["toy:rises", "--r=bid", "--plot=figure.word"], "--plot must end in one of "),
     ],
 )
 def test_exit_code_is_2_for_invalid_arguments_and_errors(

@@ -44,7 +44,9 @@ def test_a_folder_has_no_pickle_and_the_same_bytes_for_the_same_model(tmp_path: 
 
 def test_a_model_is_replaced_only_when_asked_for(saved: Path) -> None:
     before, other = content(saved), GCM(2, 1, seed=2)
-    with pytest.raises(FileExistsError, match="has a model: pass overwrite=True to replace it"):
+    with pytest.raises(
+        FileExistsError, match=r"has a model: overwrite=True \(--overwrite\) replaces it"
+    ):
         pyro_gcm.save(other, saved)
     assert content(saved) == before
     pyro_gcm.save(other, saved, overwrite=True)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
-from pyro_gcm.audit.predictors import Array
+from pyro_gcm.audit.calls import Array
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -59,14 +54,17 @@ class MonotonicityAudit:
         rounding (drops within the tolerance), violations (larger drops), rate (violations / pairs)
         and largest_drop (0 if none). Only the rate of "random" estimates a probability, since the
         other searches maximise the drop.
-    :param by_column: one row per varied column of r with the columns column, pairs in which it
-        differs, violations among them, rate, and violations_alone, in which no other column
-        differs.
+    :param by_column: one row per varied column of r with the columns column, low and high, between
+        which it was searched, pairs in which it differs, violations among them, rate, and
+        violations_alone, in which no other column differs.
     :param drops: histogram with one row per search and bin of drops, from 10^(exponent / 4) to
         10^((exponent + 1) / 4), with the counts rounding and violations.
     :param increasing: +1, -1 or 0 (not checked) for each column of r.
     :param tolerance: fraction of max(1, abs(prediction)) up to which a drop counts as rounding.
     :param witness: the worst violation, or None.
+    :param rows: how many rows of data have a pair, and how many were given.
+    :param calls: number of calls that both ends of all pairs went through, at random places, and
+        rows of the largest.
     :param x_names: names of the columns of x; `r_names`: those of r.
     """
 
@@ -76,6 +74,8 @@ class MonotonicityAudit:
     increasing: tuple[int, ...]
     tolerance: float
     witness: Witness | None
+    rows: tuple[int, int]
+    calls: tuple[int, int]
     x_names: tuple[str, ...]
     r_names: tuple[str, ...]
 
@@ -114,26 +114,41 @@ class MonotonicityAudit:
         """The largest drop, including rounding; 0 if no prediction decreased."""
         return float(self.frame["largest_drop"].max())
 
+    @property
+    def searched(self) -> str:
+        """What was searched, in a sentence; nothing is known of other pairs."""
+        ranges = zip(*(self.by_column[name] for name in ("column", "low", "high")), strict=True)
+        return (
+            f"{self.pairs} pairs at {self.rows[0]} of {self.rows[1]} rows, both ends at random "
+            f"places of {self.calls[0]} calls of up to {self.calls[1]} rows; "
+            + ", ".join(f"{name} from {low:.6g} to {high:.6g}" for name, low, high in ranges)
+        )
+
     def summary(self) -> str:
-        """A summary to print: counts by search and by column, and the worst violation."""
+        """A summary to print: counts, what was searched, and the worst violation."""
         verdict = "passed" if self.passed else "FAILED"
         lines = [
             f"monotonicity {verdict}: {self.violations} violations, {self.rounding} drops within "
             f"rounding and {self.ties} ties in {self.pairs} pairs (tolerance {self.tolerance:.2g})",
+            textwrap.fill(f"searched: {self.searched}", 100, subsequent_indent="  "),
             self.frame.to_string(index=False, float_format=lambda v: f"{v:.3g}"),
         ]
         if self.violations:
-            columns = self.by_column.to_string(index=False, float_format=lambda v: f"{v:.3g}")
+            table = self.by_column.drop(columns=["low", "high"])
+            columns = table.to_string(index=False, float_format=lambda v: f"{v:.3g}")
             lines += ["", columns, "", *self._witness_lines()]
         return "\n".join(lines)
 
     def _witness_lines(self) -> list[str]:
         w = self.witness
         assert w is not None
-        alone = "confirmed" if w.confirmed else "NOT confirmed"
+        calls = "in calls with one row"
+        alone = f"confirmed {calls}"
+        if not w.confirmed:
+            alone = f"NOT confirmed {calls}: predictions of a row depend on its call"
         lines = [
             f"worst pair ({w.search} search, row {w.row}): the prediction decreases by "
-            f"{w.drop:.6g}, from {w.low:.9g} to {w.high:.9g}; {alone} in calls with one row",
+            f"{w.drop:.6g}, from {w.low:.9g} to {w.high:.9g}; {alone}",
         ]
         for name, sign, low, high in zip(
             self.r_names, self.increasing, w.r_low, w.r_high, strict=True
@@ -147,64 +162,3 @@ class MonotonicityAudit:
             pairs = zip(self.x_names, w.x, strict=True)
             lines.append("  x: " + ", ".join(f"{name} = {value:.6g}" for name, value in pairs))
         return lines
-
-
-class Tally:
-    """Counts of one search, in which the number of columns that are varied is `moving`."""
-
-    def __init__(self, search: str, moving: int, tolerance: float) -> None:
-        self.search, self.tolerance = search, tolerance
-        self.pairs = self.ties = 0
-        self.largest_drop = 0.0
-        self.counts: Counter[tuple[str, int]] = Counter()  # by kind of drop and exponent
-        self.columns = np.zeros((3, moving), dtype=np.int64)
-
-    def add(self, moved: Mask, low: Array, high: Array) -> Mask:
-        """Count pairs.
-
-        :param moved: whether each of the k varied columns differs, [n, k].
-        :param low: predictions at the first elements, [n]; `high`: at the second ones.
-        :returns: which pairs are violations, [n].
-        """
-        drop = low - high
-        scale = np.maximum(1.0, np.maximum(np.abs(low), np.abs(high)))
-        violation = drop > self.tolerance * scale
-        self.pairs += len(drop)
-        self.ties += int((drop == 0).sum())
-        self.largest_drop = max(self.largest_drop, float(drop.max()))
-        self.columns[0] += moved.sum(0, dtype=np.int64)
-        self.columns[1] += moved[violation].sum(0, dtype=np.int64)
-        alone = violation & (moved.sum(1) == 1)
-        self.columns[2] += moved[alone].sum(0, dtype=np.int64)
-        for kind, of_kind in (("rounding", ~violation), ("violations", violation)):
-            some = np.minimum(drop[(drop > 0) & of_kind], np.finfo(np.float64).max)
-            exponents = np.floor(4.0 * np.log10(some)).astype(int)
-            self.counts.update((kind, exponent) for exponent in exponents.tolist())
-        return violation
-
-    def row(self) -> dict[str, object]:
-        """The row of this search in `MonotonicityAudit.frame`."""
-        total = {
-            kind: sum(count for (of_kind, _), count in self.counts.items() if of_kind == kind)
-            for kind in ("rounding", "violations")
-        }
-        return {
-            "search": self.search,
-            "pairs": self.pairs,
-            "ties": self.ties,
-            **total,
-            "rate": total["violations"] / max(self.pairs, 1),
-            "largest_drop": self.largest_drop,
-        }
-
-    def drops(self) -> list[dict[str, object]]:
-        """The rows of this search in `MonotonicityAudit.drops`."""
-        return [
-            {
-                "search": self.search,
-                "exponent": exponent,
-                "rounding": self.counts["rounding", exponent],
-                "violations": self.counts["violations", exponent],
-            }
-            for exponent in sorted({exponent for _, exponent in self.counts})
-        ]

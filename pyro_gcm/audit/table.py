@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pyro_gcm._utils.torch_state import one_thread
-from pyro_gcm._utils.validation import shown, without_tensor
-from pyro_gcm.audit.adapters import event_column
-from pyro_gcm.audit.audit import audit_monotonicity
+from pyro_gcm.audit.audit import audit_monotonicity, checked_signs
+from pyro_gcm.audit.calls import method_of
 from pyro_gcm.audit.result import MonotonicityAudit
 from pyro_gcm.data.tables import as_frame, read_table
 
@@ -48,19 +48,21 @@ def audit_table(
     >>> audit.passed
     False
     """
+    import pandas as pd
+
     as_read = getattr(predictor, "as_read", None)  # of the estimators of this package
     table = _Table(X if as_read is None else as_read(X), predictor, directions)
     predict = _prediction(predictor)
 
-    def function(rows: Array, values: Array) -> Any:
-        return predict(table.with_values(rows[:, 0].astype(np.int64), values))
+    def function(x: Array, r: Array) -> Any:
+        return predict(table.with_values(x[:, 0].astype(np.int64), r))
 
-    import pandas as pd
-
-    rows = pd.DataFrame({"row": np.arange(table.rows, dtype=np.float64)})
+    rows = np.arange(len(table.values), dtype=np.float64)[:, None]
     values = pd.DataFrame(table.values, columns=table.names)
-    options = {"increasing": table.signs, "adapter": "call(x, r)", "dtype": "float64", **options}
-    return audit_monotonicity(function, rows, values, **options)
+    options = {"increasing": table.signs, "dtype": "float64", **options}
+    audit = audit_monotonicity(function, rows, values, **options)
+    worst = audit.witness
+    return replace(audit, x_names=(), witness=worst and replace(worst, x=worst.x[:0]))
 
 
 def _prediction(predictor: Any) -> Any:
@@ -68,19 +70,27 @@ def _prediction(predictor: Any) -> Any:
     if callable(getattr(predictor, "predict_proba", None)):
 
         def probability(table: Any) -> Any:
-            found = np.asarray(predictor.predict_proba(table))
-            if found.ndim != 2 or found.shape[1] != 2:
-                raise ValueError(f"predict_proba must return two columns, got shape {found.shape}")
-            return found[:, event_column(predictor)]
+            classes = np.asarray(predictor.predict_proba(table))
+            if classes.ndim != 2 or classes.shape[1] != 2:
+                raise ValueError(
+                    f"predict_proba must return two columns, got shape {classes.shape}: pass a "
+                    "function of a table that selects the probability to be audited"
+                )
+            return classes[:, _event_column(predictor)]
 
         return probability
-    if callable(getattr(predictor, "predict", None)):
-        return predictor.predict
-    if callable(predictor):
-        return predictor
-    raise TypeError(
-        f"predictor must be callable or have a method predict, got {type(predictor).__name__}"
-    )
+    return method_of(predictor)
+
+
+def _event_column(predictor: Any) -> int:
+    """The column of `predict_proba` that has the event.
+
+    It is the second one, but for a `GCMClassifier` with another positive class, by itself, at the
+    end of a Pipeline, or as the best one of a search.
+    """
+    steps = getattr(predictor, "steps", None)
+    inner = steps[-1][-1] if steps else getattr(predictor, "best_estimator_", None)
+    return int(getattr(predictor, "event_column_", 1)) if inner is None else _event_column(inner)
 
 
 class _Table:
@@ -93,40 +103,37 @@ class _Table:
         import pandas as pd
 
         self.frame = as_frame(X)
-        self.given = X.columns if isinstance(X, pd.DataFrame) else None
+        self.labels = X.columns if isinstance(X, pd.DataFrame) else None
         if self.frame is None:
             self.array = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
             self.read = read_table(X)
             columns = [str(place) for place in range(len(self.read))]
         else:
             columns = list(self.frame.columns)
-        self.rows = len(X) if self.frame is None else len(self.frame)
-        if not self.rows:
-            raise ValueError("X must have at least one row")
         if directions is None:
             directions = _directions_of(predictor, columns)
-        self.places, self.signs = _moving(directions, columns)
+        signs = _signs(directions, columns)
+        self.places = [place for place, sign in enumerate(signs) if sign]
+        self.signs = [signs[place] for place in self.places]
         self.names = [columns[place] for place in self.places]
-        self.columns = columns
-        self.levels: list[list[Any] | None] = []
-        read = [self._numbers(place) for place in self.places]
-        values = np.stack(read, 1)
+        self.levels: list[Sequence[Any] | None] = []
+        values = np.stack([self._numbers(place, columns[place]) for place in self.places], 1)
         self.missing = np.isnan(values)
-        given = [v[~np.isnan(v)] for v in read]
-        if not any(len(np.unique(v)) > 1 for v in given):
+        present = [v[~np.isnan(v)] for v in values.T]
+        if not any(len(np.unique(v)) > 1 for v in present):
             raise ValueError(
                 f"X must have two values at least in one of the constrained columns {self.names}"
             )
-        medians = [np.median(v) if len(v) else 0.0 for v in given]
+        medians = [np.median(v) if len(v) else 0.0 for v in present]
         self.values = np.where(self.missing, medians, values)
 
-    def _numbers(self, place: int) -> Array:
+    def _numbers(self, place: int, name: str) -> Array:
         """A column as numbers, NaN where missing; positions of levels of an ordered category."""
         if self.frame is None:
             column = self.read[place]
         else:  # a predictor may take what no estimator of this package takes in other columns
-            column = read_table(self.frame.select(self.columns[place]).to_native())[0]
-        self.levels.append(None if column.levels is None else list(column.levels))
+            column = read_table(self.frame.select(name).to_native())[0]
+        self.levels.append(column.levels)
         if column.numbers is not None:
             return column.numbers
         if column.levels is None:
@@ -134,61 +141,52 @@ class _Table:
                 f"{column.label} of X must have numbers or categories with an order, got text or "
                 f"categories, such as {next(filter(None, column.as_labels()))!r}"
             )
-        known = {level: float(at) for at, level in enumerate(column.levels)}
-        return np.array([known.get(value, np.nan) for value in column.as_labels()])
+        position = {level: float(number) for number, level in enumerate(column.levels)}
+        return np.array([position.get(value, np.nan) for value in column.as_labels()])
 
     def with_values(self, rows: npt.NDArray[np.int64], values: Array) -> Any:
         """The table with these rows and these values of its constrained columns."""
         values = np.where(self.missing[rows], np.nan, values)
         if self.frame is None:
-            found = self.array[rows].astype(np.result_type(self.array.dtype, np.float64))
-            found[:, self.places] = values
-            return found
+            array = self.array[rows].astype(np.result_type(self.array.dtype, np.float64))
+            array[:, self.places] = values
+            return array
         import narwhals as nw
 
         frame, series = self.frame[rows.tolist()], []
-        for at, place in enumerate(self.places):
-            name, levels = self.columns[place], self.levels[at]
-            column: Any = values[:, at]
+        backend = nw.get_native_namespace(frame)
+        for name, levels, column in zip(self.names, self.levels, values.T, strict=True):
+            entries: Any = column
             dtype: Any = nw.Float64
             if levels is not None:
                 dtype, last = self.frame.get_column(name).dtype, len(levels) - 1
-                near = [None if np.isnan(v) else min(max(round(v), 0), last) for v in column]
-                column = [None if v is None else levels[v] for v in near]
-            backend = nw.get_native_namespace(frame)
-            series.append(nw.new_series(name, column, dtype, backend=backend))
-        found = frame.with_columns(*series).to_native()
-        return found if self.given is None else found.set_axis(self.given, axis=1)
+                entries = [
+                    None if np.isnan(v) else levels[min(max(round(v), 0), last)] for v in column
+                ]
+            series.append(nw.new_series(name, entries, dtype, backend=backend))
+        table = frame.with_columns(*series).to_native()
+        return table if self.labels is None else table.set_axis(self.labels, axis=1)
 
 
 def _directions_of(predictor: Any, columns: list[str]) -> Any:
     """Those of a predictor, by name where X has the names of the columns of its training rows."""
-    found = getattr(predictor, "monotonic_cst", None)
-    names = getattr(predictor, "feature_names_in_", None)
-    if found is None or names is None or isinstance(found, Mapping) or set(names) - set(columns):
-        return found
-    return dict(zip(names, found, strict=True))
-
-
-def _moving(directions: Any, columns: list[str]) -> tuple[list[int], list[int]]:
-    """Positions of the constrained columns, and their directions."""
+    directions = getattr(predictor, "monotonic_cst", None)
     if directions is None:
         raise ValueError("directions must be given: the predictor has no monotonic_cst")
+    names = getattr(predictor, "feature_names_in_", None)
+    if names is None or isinstance(directions, Mapping) or set(names) - set(columns):
+        return directions
+    return dict(zip(names, directions, strict=True))
+
+
+def _signs(directions: Any, columns: list[str]) -> list[int]:
+    """+1, -1 or 0 for each column."""
     if isinstance(directions, Mapping):
-        directions = {str(name): entry for name, entry in directions.items()}
-        unknown = [name for name in directions if name not in columns]
-        if unknown:
+        directions = {str(name): sign for name, sign in directions.items()}
+        if unknown := [name for name in directions if name not in columns]:
             raise ValueError(f"directions names {unknown}, X has the columns {columns}")
-        entries = [directions.get(name, 0) for name in columns]
-    elif isinstance(directions, Iterable):
-        entries = list(without_tensor(directions))
-    else:
-        raise TypeError(f"directions must be a mapping or a sequence, got {shown(directions)}")
-    if len(entries) != len(columns) or any(entry not in (-1, 0, 1) for entry in entries):
-        raise ValueError(
-            f"directions must have -1, 0 or 1 for each of the {len(columns)} columns, got {entries}"
-        )
-    places = [place for place, entry in enumerate(entries) if entry]
-    if not places:
+        directions = [directions.get(name, 0) for name in columns]
+    signs = [int(sign) for sign in checked_signs("directions", directions, len(columns))]
+    if not any(signs):
         raise ValueError("directions must have +1 or -1 for one column at least, got only 0")
-    return places, [int(entries[place]) for place in places]
+    return signs

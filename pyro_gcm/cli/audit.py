@@ -121,8 +121,7 @@ def _of_predictor(
     :param r: names of the columns in which predictions should increase, or decrease with a
         leading - that is not part of the name; `x`: those of the other inputs.
     """
-    from pyro_gcm.audit import audit_monotonicity
-    from pyro_gcm.audit.adapters import adapter_of
+    from pyro_gcm.audit import audit_monotonicity, audit_table
     from pyro_gcm.cli.columns import columns_of
     from pyro_gcm.cli.tables import read_table
 
@@ -136,12 +135,23 @@ def _of_predictor(
     predictor = _load(source)
     features = [str(name) for name in getattr(predictor, "feature_names_in_", known)]
     others = columns_of("--x", x, known, str(data)) or [n for n in features if n not in signs]
-    settings |= {"increasing": [*signs.values()]}
-    if adapter_of(predictor).endswith("(matrix)"):  # in the order of the features, or of the file
-        order = [name for name in features if name in signs or name in others]
-        others = [name for name in order if name not in signs]
-        settings["columns"] = [order.index(name) for name in signs]
-    return audit_monotonicity(predictor, frame[others], frame[[*signs]], **settings)
+    if _takes_x_and_r(predictor):
+        settings |= {"increasing": [*signs.values()]}
+        return audit_monotonicity(predictor, frame[others], frame[[*signs]], **settings)
+    table = frame[[name for name in features if name in signs or name in others]]
+    return audit_table(predictor, table, signs, **settings)
+
+
+def _takes_x_and_r(predictor: Any) -> bool:
+    """Whether a predictor is called with x and r, and not with one table."""
+    from pyro_gcm.audit.calls import method_of
+
+    try:
+        parameters = inspect.signature(method_of(predictor)).parameters.values()
+    except ValueError:  # of a function in C
+        return False
+    second = [p for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD][1:2]
+    return any(p.default is p.empty or p.name == "r" for p in second)
 
 
 def _load(source: str) -> Any:

@@ -16,8 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from pyro_gcm.audit import MonotonicityAudit, audit_table
-from pyro_gcm.audit.searches import SEARCHES
+from pyro_gcm.audit import SEARCHES, MonotonicityAudit, audit_table
 from pyro_gcm.cli.errors import one_line
 from reproduce.data.credit_tables import (
     TABLES,

@@ -34,9 +34,8 @@ def make():
     return Made()
 
 
-def by_position(matrix):
-    """The columns of the file: age, price, bid."""
-    return matrix[:, 2] - 3.0 * matrix[:, 1]
+def of_table(table):
+    return table["bid"] - 3.0 * table["price"]
 
 
 def leaves(x, r):
@@ -93,8 +92,8 @@ RISES_IN_BID = "--r=bid,-price", "--x=age"
         (["toy:Made", *RISES_IN_BID], 0),
         (["toy:falls", "--r=bid,price", "--x=age", "--tolerance=0.5"], 1),
         (["toy:falls", "--r=bid,price", "--x=age", "--tolerance=2"], 0),
-        (["toy:by_position", *RISES_IN_BID], 0),
-        (["toy:by_position", "--r=price", "--x=age,bid"], 1),
+        (["toy:of_table", *RISES_IN_BID], 0),
+        (["toy:of_table", "--r=price", "--x=age,bid"], 1),
     ],
 )
 def test_exit_code_says_whether_the_audit_passed(arguments: list[str], code: int) -> None:

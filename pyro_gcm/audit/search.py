@@ -155,15 +155,16 @@ class Search:
         )
 
     def _predict(self, rows: Any, r: Array) -> Array:
-        """Predictions in calls of log-uniform sizes, in which each row has a random place."""
-        order, start = self.rng.permutation(len(r)), 0
-        found, most = np.empty(len(r)), min(self.batch_size, len(r))
-        while start < len(r):
-            some = order[start : start + round(most ** self.rng.random())]
-            found[some], _ = self.call(self.x[rows[some]], r[some] * self.space.direction)
-            start += len(some)
-            self.calls = self.calls[0] + 1, max(self.calls[1], len(some))
-        return found
+        """Predictions in twos of calls, one of log-uniform size, with rows at random places."""
+        order, values = self.rng.permutation(len(r)), np.empty(len(r))
+        for start in range(0, len(r), self.batch_size):
+            part = order[start : start + self.batch_size]
+            for some in np.split(part, [round(len(part) ** self.rng.random())]):
+                if len(some):
+                    x, oriented = self.x[rows[some]], r[some] * self.space.direction
+                    values[some], _ = self.call(x, oriented)
+                    self.calls = self.calls[0] + 1, max(self.calls[1], len(some))
+        return values
 
     def _warn_of_small_units(self) -> None:
         """Warn if drops count as rounding only because max(1, abs(prediction)) is 1."""

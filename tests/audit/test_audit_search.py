@@ -133,12 +133,13 @@ def noisy(rng: np.random.Generator, r: Any) -> Any:
     return r.sum(1) + 1e-3 * rng.normal(size=len(r))
 
 
-#: Predictors by their fault, and whether calls with one row have it.
+#: Predictors by their fault, and whether calls with one row may have it.
 FAULTS: dict[str, tuple[Any, bool]] = {
-    "draws anew in each call": (lambda x, r: noisy(NOISE, r), False),
+    "draws anew in each call": (lambda x, r: noisy(NOISE, r), True),
     "draws the same in each call": (lambda x, r: noisy(np.random.default_rng(0), r), False),
     "place in the call": (lambda x, r: r.sum(1) + 1e-3 * np.sin(np.arange(len(r))), False),
     "size of the call": (lambda x, r: r.sum(1) + 1e-3 * (len(r) % 7), False),
+    "calls of one row": (lambda x, r: r.sum(1) - 1e-3 * (len(r) == 1), False),
     "mean of the call": (lambda x, r: r.sum(1) - r.mean(), False),
     "one late row": (lambda x, r: np.where(x[:, 0] == 2417.0, -1.0, 1.0) * r.sum(1), True),
     "neighbouring floats": (
@@ -156,9 +157,9 @@ def test_planted_faults_are_found(fault: str) -> None:
     predictor, alone = FAULTS[fault]
     x = np.arange(3000.0)[:, None]
     found = audit(predictor, x, MANY, pairs=20_000, increasing=[1, 1, 0])
-    assert found.violations > 10
+    assert found.violations > 0
     assert found.rows == (3000, 3000)
-    assert found.calls[0] > 100
+    assert found.calls[0] > 200
     assert "at 3000 of 3000 rows, both ends at random places of " in found.searched
     if not alone:
         assert not found.witness.confirmed

@@ -16,13 +16,8 @@ def prediction(subject: Subject) -> Section:
     """The section on the prediction, the rows and the columns."""
     rows, fitted = counted(len(subject.X), "row"), subject.estimator.training_.get("rows")
     rows += f" of the file {subject.source}" if subject.source else ""
-    blocks: list[Block] = [
-        Paragraph(f"For each row the model predicts the {subject.prediction}."),
-        Paragraph(
-            f"This report looks at {rows}."
-            + (f" The model was fitted to {counted(fitted, 'row')}." if fitted else "")
-        ),
-    ]
+    text = f"For each row the model predicts the {subject.prediction}. This report looks at {rows}."
+    text += f" The model was fitted to {counted(fitted, 'row')}." if fitted else ""
     count = counted(len(subject.directions), "column")
     if not subject.directions:
         imposed = "No direction was imposed on any column: the model is free in all of them."
@@ -44,8 +39,8 @@ def prediction(subject: Subject) -> Section:
         moves += [f"only {verb} with {listed(names)}"] if names else []
     can = "can" if subject.is_strict else "is assumed to"
     directions = f"It {can} {' and '.join(moves)}." if moves else "No direction was imposed."
-    in_short = f"From {rows}, the model predicts the {subject.prediction}. {directions}"
-    blocks += [Paragraph(imposed), _columns(subject)]
+    in_short = f"For {rows}, the model predicts the {subject.prediction}. {directions}"
+    blocks: list[Block] = [Paragraph(text), Paragraph(imposed), _columns(subject)]
     return Section("prediction", "What the model predicts", blocks, in_short)
 
 

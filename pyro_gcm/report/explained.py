@@ -43,8 +43,8 @@ def explained(subject: Subject) -> Section:
         )
     ]
     for place, (name, row) in enumerate(zip(_PLACES, rows, strict=True)):
-        text = f"{name}, row {row + 1:,}: the {subject.prediction} is "
-        text += value(subject.predictions[row])
+        p = value(subject.predictions[row])
+        text = f"{name}, row {row + 1:,}: the {subject.prediction} is {p}"
         if bands is not None:
             low, high = value(bands.lower[place]), value(bands.upper[place])
             text += f"; {subject.band} say {low} to {high}"

@@ -143,7 +143,7 @@ def _distribution(subject: Subject, event: Any) -> Figure:
             ticks_of_shares(axis, percent=True)
         ax.set_xlabel("predicted probability")
         ax.set_ylabel("share of the rows with that outcome")
-        ax.legend()
+        ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2)
 
     medians = ", ".join(
         f"{percent(float(np.median(p[rows])))} where it is {quoted(label)}"

@@ -79,7 +79,8 @@ def _curves(subject: Subject) -> Figure:
         options: Any = {"groups": groups if several else None, "at_risk": False}
         plot_survival(grid, survival, times, time_name=subject.target, ax=ax, **options)
         ticks_of_shares(ax.yaxis, percent=True)
-        ax.legend(fontsize="x-small")
+        above: Any = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "ncols": 3}
+        ax.legend(fontsize="x-small", **above)
 
     ends = [thirds == third for third in np.unique(thirds)] if several else [thirds >= 0]
     at_end = ", ".join(percent(float(survival[group, -1].mean())) for group in ends)

@@ -35,7 +35,7 @@ def prediction(subject: Subject) -> Section:
         )
     moves = []
     for sign, verb in ((1, "rise"), (-1, "fall")):
-        names = [quoted(name) for name, its in subject.directions.items() if its == sign]
+        names = [quoted(name) for name, sign_of in subject.directions.items() if sign_of == sign]
         moves += [f"only {verb} with {listed(names)}"] if names else []
     can = "can" if subject.is_strict else "is assumed to"
     directions = f"It {can} {' and '.join(moves)}." if moves else "No direction was imposed."

@@ -50,11 +50,11 @@ def explained(subject: Subject) -> Section:
             text += f"; {subject.band} say {low} to {high}"
         widest = max(columns, key=lambda name: columns[name][place][1] - columns[name][place][0])
         text += f". The column that can move it most is {quoted(widest)}."
-        its = X.iloc[place]
-        others = [f"{column} {amount(v)}" for column, v in its.items() if column not in columns]
+        given = X.iloc[place]
+        others = [f"{column} {amount(v)}" for column, v in given.items() if column not in columns]
         text += f" Its other columns: {listed(others, _MOST)}." if others else ""
         table = [
-            [column, amount(its[column]), f"{value(low)} to {value(high)}", needed]
+            [column, amount(given[column]), f"{value(low)} to {value(high)}", needed]
             for column, answers in columns.items()
             for low, high, needed in [answers[place]]
         ]

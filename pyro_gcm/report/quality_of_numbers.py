@@ -42,7 +42,9 @@ def of_numbers(subject: Subject) -> tuple[list[Block], str]:
         if name in scores:
             facts.append(Fact(format(scores[name], form), label, meanings[name]))
     covered, rows = _coverage(subject, y), subject.sampled(_COUNTED)
-    shares = "; ".join(f"{percent(at)} intervals hold {percent(s)}" for at, s in covered.items())
+    shares = "; ".join(
+        f"{percent(level)} intervals hold {percent(share)}" for level, share in covered.items()
+    )
     verdict = (
         "The model gives intervals for the outcome of each row. If they are right, those of "
         f"{percent(0.8)} hold {percent(0.8)} of the outcomes. In {rows}: {shares}."

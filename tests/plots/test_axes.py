@@ -1,4 +1,4 @@
-"""Helpers of all figures: axes, colours and the position of the legend."""
+"""Helpers of all figures: colours, legends and ticks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from plot_toys import MIDDLE, X, contour_paths, trained
 
 from pyro_gcm.plots import plot_cost_density, plot_cost_pairs, plot_response_curves
-from pyro_gcm.plots.axes import PALETTE, axes_or_new, legend_above, next_color, ticks_of_shares
+from pyro_gcm.plots.axes import PALETTE, axes_or_new, next_color, ticks_of_shares
 
 
 def test_colours_are_different_visible_on_white_and_repeat_after_the_last() -> None:
@@ -19,21 +19,6 @@ def test_colours_are_different_visible_on_white_and_repeat_after_the_last() -> N
         seen.append(next_color(ax))
         ax.errorbar([0], [0], [1])
     assert seen == [*PALETTE, PALETTE[0]]
-
-
-def test_legend_is_above_the_data() -> None:
-    for labels in (["a"], ["a", "b", "c", "d"], ["a label of some length"] * 4):
-        for bottom in (None, 0.0):
-            fig, ax = plt.subplots(figsize=(5, 3.5), layout="constrained")
-            for label in labels:
-                ax.plot([0, 1], [2, 5], label=label)
-            legend_above(ax, bottom)
-            fig.canvas.draw()
-            box = ax.get_legend().get_window_extent()
-            assert box.ymin > ax.transData.transform((0, 5))[1], labels
-            assert box.xmin > ax.get_window_extent().xmin, labels
-            low, _ = ax.get_ylim()
-            assert low == 0.0 if bottom == 0.0 else low < 2.0
 
 
 def test_legends_do_not_cover_curves() -> None:
@@ -61,19 +46,3 @@ def test_ticks_of_shares_are_shares_with_the_decimals_that_they_need() -> None:
         fig.canvas.draw()
         labels = zip(ax.get_yticks(), ax.get_yticklabels(), strict=True)
         assert [text.get_text() for tick, text in labels if low <= tick <= high] == ticks
-
-
-def test_limits_follow_a_higher_curve_and_contain_a_constant_one() -> None:
-    ax = axes_or_new(None)
-    for height, most in ((1, 2), (100, 150)):
-        ax.plot([0, 1], [0, height], label=str(height))
-        legend_above(ax)
-        assert height < ax.get_ylim()[1] < most
-    ax.plot([0, 1], [0, 1000])
-    assert ax.get_ylim()[1] > 1000
-    for value in (0.0, -3.0, 1e4):
-        ax = axes_or_new(None)
-        ax.plot([0, 1], [value, value], label="constant")
-        legend_above(ax)
-        low, high = ax.get_ylim()
-        assert low < value < high

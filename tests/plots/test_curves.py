@@ -74,34 +74,27 @@ def test_line_and_band_of_a_strict_model_are_increasing() -> None:
             assert curve[-1] > curve[0]
 
 
-def test_default_grid_covers_the_training_rows() -> None:
+def test_default_grid_covers_the_training_rows_or_levels_from_0_02_to_0_98() -> None:
     model = trained()
     loc, scale = model.r_standardizer.loc, model.r_standardizer.scale
     ax = plot_response_curves(model, X[:1], revenue=1)
     x = ax.lines[0].get_xdata()
     np.testing.assert_allclose(x[[0, -1]], [loc[1] - 2.5 * scale[1], loc[1] + 2.5 * scale[1]])
-    held = torch.stack([loc[:1].expand(len(x)).double(), torch.as_tensor(x)], 1)
-    np.testing.assert_array_equal(ax.lines[0].get_ydata(), model.surface(X[:1], held)[0])
-
-
-def test_default_grid_of_quantile_levels_is_0_02_to_0_98() -> None:
-    model = trained(response="quantile")
-    ax = plot_response_curves(model, X[:2])
-    levels = ax.lines[1].get_xdata()
-    np.testing.assert_allclose(levels[[0, -1]], [0.02, 0.98])
-    wanted = model.surface(X[1:2], torch.as_tensor(levels)[:, None])[0]
-    np.testing.assert_array_equal(ax.lines[1].get_ydata(), wanted)
+    others = torch.stack([loc[:1].expand(len(x)).double(), torch.as_tensor(x)], 1)
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), model.surface(X[:1], others)[0])
+    ax = plot_response_curves(trained(response="quantile"), X[:2])
+    np.testing.assert_allclose(ax.lines[1].get_xdata()[[0, -1]], [0.02, 0.98])
     assert ax.get_xlabel() == "quantile level (no unit)"
     assert ax.get_ylabel() == "quantile of y (units of the data)"
 
 
 def test_rows_may_have_different_revenues() -> None:
-    model, own = trained(), np.array([[60.0, 52.0], [60.0, 68.0]])
-    ax = plot_response_curves(model, X[[0, 0]], r=own, grid=[55.0, 60.0, 65.0])
-    for line, second in zip(ax.lines, own[:, 1], strict=True):
+    model, given = trained(), np.array([[60.0, 52.0], [60.0, 68.0]])
+    ax = plot_response_curves(model, X[[0, 0]], r=given, grid=[55.0, 60.0, 65.0])
+    for line, second in zip(ax.lines, given[:, 1], strict=True):
         revenues = torch.tensor([[55.0, second], [60.0, second], [65.0, second]])
         np.testing.assert_array_equal(line.get_ydata(), model.surface(X[:1], revenues)[0])
-    assert own[0, 0] == 60.0, "the argument was changed"
+    assert given[0, 0] == 60.0, "the argument was changed"
 
 
 def test_axes_and_labels() -> None:

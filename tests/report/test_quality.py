@@ -62,12 +62,6 @@ def test_axes_of_calibration_end_where_the_curves_do(monkeypatch: pytest.MonkeyP
         assert ax.get_ylim() == ax.get_xlim()
 
 
-def test_columns_of_true_and_false_are_told() -> None:
-    rows = pd.DataFrame({"gaps": [True, None], "full": [True, False], "number": [0.0, 1.0]})
-    subject = Subject(None, rows)
-    assert [name for name in rows if subject.is_boolean(str(name))] == ["gaps", "full"]
-
-
 class Survival(SimpleNamespace):
     """A saved model of times."""
 

@@ -119,41 +119,26 @@ def test_a_failed_audit_has_its_worst_pair(tmp_path: Path, monkeypatch: pytest.M
     assert any("along the worst pair" in (p["alt"] or "") for p in page.pictures)
 
 
-@pytest.fixture(scope="module")
-def model() -> Any:
-    return fitted("classifier", *table("classifier"))
-
-
-@pytest.mark.parametrize(
-    ("wrong", "kind", "message"),
-    [
-        ({"estimator": "model"}, TypeError, "estimator must be fitted and of pyro_gcm"),
-        ({"estimator": GCMClassifier()}, TypeError, "estimator must be fitted and of"),
-        ({"X": np.zeros((60, 3))}, TypeError, "X must be a DataFrame"),
-        ({"X": pd.DataFrame({"debt": [1.0] * 60})}, KeyError, r"\['income'"),
-        ({"X": table("classifier")[0][:9]}, ValueError, "X must have at least 10 rows, got 9"),
-        ({"y": ["yes"]}, ValueError, "y must have one entry for each of the 60 rows, got 1"),
-        (
-            {"y": ["maybe"] * 60},
-            ValueError,
-            r"y must have labels among those of fit, \['no', 'yes'\], got 'maybe'",
-        ),
-        ({"path": "report.pdf"}, ValueError, "path must end in .html, got report.pdf"),
-        ({"labels": ["yes"]}, ValueError, "labels must have a name for each of the 2"),
-        ({"pairs": 2}, ValueError, "pairs must be"),
-        ({"level": 1.0}, ValueError, "level must be"),
-    ],
-)
 def test_wrong_arguments_are_named_and_nothing_is_written(
-    wrong: dict[str, Any],
-    kind: type[Exception],
-    message: str,
-    model: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    right: dict[str, Any] = {"estimator": model, "X": table("classifier")[0], "path": "report.html"}
-    with pytest.raises(kind, match=message):
-        write_report(**{**right, **wrong})
-    assert list(tmp_path.iterdir()) == []
+    X, y = table("classifier")
+    right = {"estimator": fitted("classifier", X, y), "X": X, "path": "report.html"}
+    wrongs: list[tuple[str, Any, str]] = [
+        ("estimator", "model", "estimator must be fitted and of pyro_gcm.estimators"),
+        ("estimator", GCMClassifier(), "estimator must be fitted"),
+        ("X", np.zeros((60, 3)), "X must be a DataFrame"),
+        ("X", pd.DataFrame({"debt": [1.0] * 60}), r"\['income'"),
+        ("X", X[:9], "X must have at least 10 rows, got 9"),
+        ("y", ["yes"], "y must have one entry for each of the 60 rows, got 1"),
+        ("y", ["maybe"] * 60, r"labels among those of fit, \['no', 'yes'\], got 'maybe'"),
+        ("path", "report.pdf", "path must end in .html, got report.pdf"),
+        ("labels", ["yes"], "labels must have a name for each of the 2"),
+        ("pairs", 2, "pairs must be"),
+        ("level", 1.0, "level must be"),
+    ]
+    for name, value, message in wrongs:
+        with pytest.raises((TypeError, ValueError, KeyError), match=message):
+            write_report(**{**right, name: value})
+        assert list(tmp_path.iterdir()) == [], name

@@ -172,7 +172,8 @@ def _of_rows(
     there = values.iloc[value].array
 
     def predicted(block: slice) -> dict[str, Any]:
-        moved = X.iloc[row[block]].assign(**{column: there[block]})
+        moved = X.iloc[row[block]].copy()
+        moved[column] = there[block]  # a column may be called "self", which `assign` refuses
         found = {"prediction": monotone_prediction(saved.estimator, moved)}
         if level is not None:
             ends = saved.estimator.predict_bands(moved, level)

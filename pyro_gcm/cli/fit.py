@@ -125,6 +125,8 @@ def fit(
         ["column", "type", "role", "missing"],
         [[*map(str, column.values())] for column in columns],
     )
+    if found.kind == "classifier":
+        output.text(found.about_event(target, [*directions]))
     for column, doubt in {name: doubt_of(X[name]) for name in X if is_csv}.items():
         if doubt:
             output.note(f"column {column!r} {doubt}")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +37,24 @@ class Target(NamedTuple):
     y: Any
     options: dict[str, Any]
     codes: Codes | None = None
+
+    def about_event(self, target: str, directions: Sequence[str]) -> str:
+        """Which class is the event, and how frequent it is; with a warning if nobody said so.
+
+        :param directions: columns that have one.
+        """
+        first, last = np.unique(self.y).tolist()
+        event = last if self.options["positive"] is None else self.options["positive"]
+        about = f"event: {target} = {event} ({100 * (self.y == event).mean():.1f} %)"
+        if not directions:
+            return about
+        if self.options["positive"] is None and isinstance(last, str):
+            warnings.warn(
+                f"directions are about {target} = {last}, the last label in order: say so by "
+                f"--positive {quote(last)}, or --positive {quote(first)} for the other one",
+                stacklevel=1,
+            )
+        return f"{about}; raising a column with direction + raises its probability"
 
 
 def target_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,23 @@ class ClassOutcome(ClassifierMixin, MonotoneEstimator):
         """The share of rows whose class was predicted, [n] of y and weights as `fit` takes them."""
         labels = target_column("y", y)
         return float(super().score(X, labels, row_weights(sample_weight, labels)))
+
+
+#: Where the event stands, by what `positive` says.
+_PLACES = {"first": 0, "last": 1}
+#: Modules and a function of scikit-learn that code labels as 0, 1, ... before they fit to them.
+_CODING = ("sklearn.ensemble.", "sklearn.multiclass"), "_fit_and_predict"
+
+
+def _are_coded_anew() -> bool:
+    """Whether a tool of scikit-learn that codes labels anew has called, in this process."""
+    frame: Any = sys._getframe()
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith(_CODING[0]) or frame.f_code.co_name == _CODING[1]:
+            return True
+        frame = frame.f_back
+    return False
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -121,13 +139,22 @@ class BinaryOutcome(ClassOutcome):
 
     def _event_among(self, classes: list[Any]) -> int:
         """Where the event stands among the two classes."""
-        if self.positive is None:
-            return 1
-        if not isinstance(self.positive, str | Real | np.generic) or self.positive not in classes:
+        event = "last" if self.positive is None else self.positive
+        named = isinstance(event, str | Real | np.generic) and event in classes
+        place = _PLACES.get(event) if isinstance(event, str) else None
+        if named and place in (None, classes.index(event)):
+            if not isinstance(event, str) and classes == [0, 1] and _are_coded_anew():
+                raise ValueError(
+                    f"positive must be 'first' or 'last' inside a tool that codes labels as 0 and "
+                    f"1 before it fits, got {shown(event)}, which may be another class there"
+                )
+            return classes.index(event)
+        if place is None or named:
             raise ValueError(
-                f"positive must be one of the classes {classes}, got {shown(self.positive)}"
+                f"positive must be one of the classes {classes}, or 'first' or 'last' in their "
+                f"order, which a tool that codes labels anew cannot turn round, got {shown(event)}"
             )
-        return classes.index(self.positive)
+        return place
 
     def _weighed(self, y: Values, weight: Array | None) -> Array | None:
         """Weights of the rows with those of their classes, which are relative, or None."""
@@ -181,8 +208,10 @@ class GCMClassifier(BinaryOutcome, Answers):
     :param monotonic_cst: +1 for a column in which the prediction is to rise, -1 in which it is to
         fall, and 0 for the others: an array with an entry a column, or a mapping from names.
         Booleans and ordered categories may be constrained too.
-    :param positive: the class that is the event, whose probability has the directions; by default
-        the second in sorted order. `classes_` and the columns of `predict_proba` stay sorted.
+    :param positive: the class that is the event, whose probability has the directions, or "first"
+        or "last" in sorted order; by default the last. Tools that code labels anew, as
+        `VotingClassifier` does, keep the order alone. `classes_` and the columns of `predict_proba`
+        stay sorted.
     :param categorical_features: "from_dtype" makes text and categorical columns of a DataFrame
         categories; a mask, indices or names say which columns are; None for none.
     :param prior: "members", in which z is one of several networks, or a prior of `pyro_gcm.GCM`:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,11 +18,14 @@ from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.data.tables import Table, as_frame, read_table
 from pyro_gcm.estimators.constraints import categories, directions
 from pyro_gcm.estimators.encoding import TableEncoding
+from pyro_gcm.estimators.evidence import standard_error, warn_of_directions
 from pyro_gcm.estimators.state import FittedState
 from pyro_gcm.estimators.targets import Array, group_labels, row_weights
 from pyro_gcm.estimators.training import Trained, TrainingPlan, TrainingRows, trained
-from pyro_gcm.inference.training_data import weighed
+from pyro_gcm.inference.training_data import copies, weighed
+from pyro_gcm.members import out_of_fold
 from pyro_gcm.models import GCM, IGCM
+from pyro_gcm.models.member_settings import CROSSED_ROWS
 from pyro_gcm.responses import Response
 
 
@@ -141,9 +146,9 @@ class MonotoneEstimator(FittedState):
             self.feature_names_in_ = np.array(columns.names, dtype=object)
         self.encoding_, history = encoding, trainings[0].result.rows
         self.model_, *self.bootstrap_models_ = [each.model for each in trainings]
-        self._learn_out_of_fold(trainings[0], rows)
         self.n_iter_ = len(history)
         self.training_ = {"rows": len(y), "loss": float(history[-1]["loss"])}
+        self._look_back(trainings[0], rows)
 
     def _check_plan(self, plan: TrainingPlan) -> None:
         """Refuse options that do not go with the plan; there are none by default."""
@@ -158,8 +163,35 @@ class MonotoneEstimator(FittedState):
         """
         return None
 
-    def _learn_out_of_fold(self, fitted: Trained, rows: TrainingRows) -> None:
-        """Learn from what members predict of rows that they left out; nothing by default."""
+    def _look_back(self, fitted: Trained, rows: TrainingRows) -> None:
+        """Keep the loss of rows that members left out, and compare directions with what came."""
+        constrained = [self.encoding_.columns[at] for at in self.encoding_.revenues]
+        if rows.groups is None and (same := copies(*rows[:3])):
+            rows = rows._replace(groups=same[0])
+        model, crossed = fitted.model, fitted.crossed
+        if crossed is None:
+            rows = rows.take(torch.arange(0, len(rows.y), 1 + len(rows.y) // CROSSED_ROWS.stop))
+
+        def asked(function: Callable[..., Tensor], r: Tensor) -> Tensor:
+            columns = rows.x, r, rows.y
+            if crossed is None:
+                return function(model, *columns)
+            return out_of_fold(model, crossed, function, *columns)
+
+        warn_of_directions(partial(asked, self._residual), rows, constrained)
+        if crossed is not None:
+            loss = -asked(self._log_prob, rows.r)
+            error = standard_error(loss - loss.mean(), rows.groups) / len(loss)
+            self.training_ |= {"out_of_fold_loss": float(loss.mean()), "its_error": float(error)}
+
+    def _residual(self, model: Any, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
+        """What came less what was predicted, for each row, [n]."""
+        return y.double() - model.predict(x, r).double().cpu()
+
+    def _log_prob(self, model: Any, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
+        """The logarithm of the probability, or density, of what came, [n]."""
+        found: Tensor = model.log_prob(x, r, y)
+        return found.double().cpu()
 
     def _given(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> GivenRows:
         """The rows of a weight above 0 that `fit` was given.

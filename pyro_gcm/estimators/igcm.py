@@ -73,8 +73,10 @@ class IGCMClassifier(BinaryOutcome):
     :param monotonic_cst: +1 for a column in which the prediction is to rise, -1 in which it is to
         fall, and 0 for the others: an array with an entry a column, or a mapping from names.
         Booleans and ordered categories may be constrained too.
-    :param positive: the class that is the event, whose probability has the directions; by default
-        the second in sorted order. `classes_` and the columns of `predict_proba` stay sorted.
+    :param positive: the class that is the event, whose probability has the directions, or "first"
+        or "last" in sorted order; by default the last. Tools that code labels anew, as
+        `VotingClassifier` does, keep the order alone. `classes_` and the columns of `predict_proba`
+        stay sorted.
     :param categorical_features: "from_dtype" makes text and categorical columns of a DataFrame
         categories; a mask, indices or names say which columns are; None for none.
     :param hidden: width of the hidden layers.

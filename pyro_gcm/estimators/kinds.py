@@ -10,6 +10,7 @@ import numpy as np
 
 from pyro_gcm._utils.validation import WrongCell
 from pyro_gcm.estimators.event_times import NoPairs, event_times
+from pyro_gcm.estimators.evidence import warn_of_loss
 from pyro_gcm.estimators.targets import Array, Values, places_of, target_column, target_numbers
 
 if TYPE_CHECKING:
@@ -168,7 +169,8 @@ def scores(estimator: Any, X: pd.DataFrame, y: Any) -> dict[str, float]:
     higher is better) and accuracy of a classifier; accuracy and log score of an ordinal model; R2,
     RMSE and, where the model has densities, log score of a regressor; Harrell's concordance of a
     survival model. What these rows do not have is left out: AUC with one class, R2 of a single row,
-    concordance where no two rows can be compared.
+    concordance where no two rows can be compared. A warning tells where rows lose far more than
+    those did that members left out in `fit`.
     """
     kind, y = kind_of(estimator.response), outcomes_of(estimator, y)
     if kind == "survival":
@@ -179,9 +181,10 @@ def scores(estimator: Any, X: pd.DataFrame, y: Any) -> dict[str, float]:
     if kind in ("classifier", "ordinal"):
         shares = estimator.predict_proba(X)
         of_rows = shares[np.arange(len(y)), places_of(y, estimator.classes_)]
-        tiny = np.finfo(np.float64).tiny
+        log_p = np.log(np.maximum(of_rows, np.finfo(np.float64).tiny))
+        warn_of_loss(estimator, log_p)
         found = {
-            "log_score": float(np.log(np.maximum(of_rows, tiny)).mean()),
+            "log_score": float(log_p.mean()),
             "accuracy": float((estimator.predict(X) == y).mean()),
         }
         if kind == "ordinal" or (y == y[0]).all():
@@ -194,7 +197,9 @@ def scores(estimator: Any, X: pd.DataFrame, y: Any) -> dict[str, float]:
     if len(y) > 1:
         found = {"r2": float(estimator.score(X, y)), **found}
     if hasattr(estimator, "log_prob"):
-        found["log_score"] = float(estimator.log_prob(X, y).mean())
+        log_p = estimator.log_prob(X, y)
+        warn_of_loss(estimator, log_p)
+        found["log_score"] = float(log_p.mean())
     return found
 
 

@@ -109,8 +109,9 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         at = np.array([math.floor(tail * (LEVELS - 1)), math.ceil((1.0 - tail) * (LEVELS - 1))])
         return in_numpy(predictive.quantile(torch.from_numpy(self.ranks_[at])))
 
-    def _learn_out_of_fold(self, fitted: Trained, rows: TrainingRows) -> None:
-        """The ranks of the outcomes in what members predict of rows that they left out."""
+    def _look_back(self, fitted: Trained, rows: TrainingRows) -> None:
+        """And the ranks of the outcomes in what members predict of rows that they left out."""
+        super()._look_back(fitted, rows)
         self.ranks_ = None
         if fitted.crossed is None:
             return

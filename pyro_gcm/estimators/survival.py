@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from sklearn.utils.validation import check_consistent_length
+from torch import Tensor
 
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import ArrayLike, one_of, vector
@@ -140,6 +143,14 @@ class GCMSurvival(Answers):
             at = at[np.linspace(0, len(at) - 1, _CURVE_TIMES).round().astype(int)]
         self.unique_times_ = at
         return self
+
+    def _residual(self, model: Any, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
+        """Of exact and right-censored rows whether the event came, less its cumulative hazard."""
+        lower, upper, entry = y.unbind(-1)
+        later = torch.stack([lower, torch.full_like(upper, math.inf), entry], -1)
+        hazard = -self._log_prob(model, x, r, later)
+        came = lower == upper
+        return torch.where(came | upper.isinf(), came.double() - hazard, 0.0)
 
     def predict(self, X: Any) -> Array:
         """The risk of each row, [n]: the probability that its event comes by the horizon."""

@@ -191,7 +191,7 @@ def test_an_outcome_that_says_little_gets_one_warning_from_every_way_to_fit(way:
 
 
 def test_a_column_that_has_no_value_gets_a_warning_and_a_model(fit: Any) -> None:
-    said = fit(X.assign(debt=None, late=WORDS), "--target=late", "--quiet").err
+    said = fit(X.assign(debt=None, late=WORDS), "--target=late", "--quiet", "--positive=yes").err
     assert said.count("\n") == 1
     assert "warning: X has no value in column 'debt'" in said
     done = fit(X.assign(y=3), "--target=y", code=2)
@@ -242,6 +242,23 @@ def test_a_positive_class_of_the_command_line_is_that_of_python(
     assert f"“late” is “{values[0]}”" in Path("r.html").read_text(encoding="utf-8")
 
 
+def test_the_event_is_said_and_warned_of_where_text_leaves_it_to_the_order(fit: Any) -> None:
+    table = X.assign(late=WORDS)
+    share = f"{100 * LATE.mean():.1f} %"
+    about = "raising a column with direction + raises its probability"
+    silent = fit(table, "--target=late", "--quiet", "--positive=yes")
+    assert f"event: late = yes ({share}); {about}\n" in silent.out
+    assert silent.err == ""
+    told = fit(table, "--target=late", "--quiet")
+    assert f"event: late = yes ({share}); {about}\n" in told.out
+    assert "directions are about late = yes, the last label in order: say so by" in told.err
+    assert "--positive yes, or --positive no for the other one" in told.err
+    turned = fit(table.assign(debt=-X["debt"]), "--target=late", "--quiet", "--positive=no")
+    assert f"event: late = no ({100 - 100 * LATE.mean():.1f} %); " in turned.out
+    for numbers in (table.assign(late=LATE), table.assign(late=LATE * 1)):
+        assert fit(numbers, "--target=late", "--quiet").err == ""
+
+
 def test_the_codes_of_events_are_kept_with_the_model(fit: Any, run: Any) -> None:
     table = X.assign(time=TIME, event=CAME + 1)
     done = fit(table, "--target=time", "--event=event")
@@ -253,10 +270,10 @@ def test_the_codes_of_events_are_kept_with_the_model(fit: Any, run: Any) -> None
 
 
 def test_a_pipeline_is_audited_for_its_event() -> None:
-    fitted = GCMClassifier(**SMALL, monotonic_cst={"debt": 1}, positive="no").fit(X, WORDS)
+    fitted = GCMClassifier(**SMALL, monotonic_cst={"debt": -1}, positive="no").fit(X, WORDS)
     pipeline = Pipeline([("as it is", "passthrough"), ("model", fitted)])
     for predictor in (fitted, pipeline):
-        assert audit_table(predictor, X, {"debt": 1}, pairs=9, progress=False).passed
+        assert audit_table(predictor, X, {"debt": -1}, pairs=9, progress=False).passed
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])

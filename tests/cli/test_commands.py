@@ -208,7 +208,8 @@ def test_every_kind_is_audited_and_described(kind: str, models: Models) -> None:
 def test_an_audit_that_finds_a_fall_exits_with_1() -> None:
     X = rows()[["income", "debt"]].fillna(1.0)
     free = IGCMRegressor(monotonic_cst={"debt": 1}, epochs=1)
-    free.fit(X, -X["debt"])  # against its direction: the implicit form does not prevent it
+    with pytest.warns(UserWarning, match="the data speak against direction"):
+        free.fit(X, -X["debt"])  # which the implicit form does not prevent
     pyro_gcm.save(free, "falls")
     expected = audit_table(free, rows()[["income", "debt"]], pairs=30, progress=False)
     done = run("audit", "falls", "data.csv", "--pairs=30", "--quiet", "--json", "counts.json")

@@ -31,8 +31,8 @@ def test_directions_are_never_read_by_the_wrong_name(numbers):
     model = GCMClassifier(**{**OPTIONS, "monotonic_cst": by_position}).fit(X, y)
     assert [column.sign for column in model.encoding_.columns] == [-1, 1]
     swapped = X.set_axis([1, 0], axis=1)  # the names of columns are text, and these two "1" and "0"
-    model = GCMClassifier(**{**OPTIONS, "monotonic_cst": {0: -1}}).fit(swapped, y)
-    assert [column.sign for column in model.encoding_.columns] == [0, -1]
+    model = GCMClassifier(**{**OPTIONS, "monotonic_cst": {0: 1}}).fit(swapped, y)
+    assert [column.sign for column in model.encoding_.columns] == [0, 1]
 
 
 def test_columns_without_a_type_are_missing(model, numbers):

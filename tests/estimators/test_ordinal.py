@@ -54,7 +54,7 @@ def test_the_order_may_come_in_other_ways(form, table, model):
 def test_text_without_an_order_warns_and_numbers_do_not(table):
     X, y = table
     with pytest.warns(UserWarning, match="sorted order"):
-        made = GCMOrdinal(**{**SMALL, "epochs": 1}).fit(X, list(y))
+        made = GCMOrdinal(epochs=1, members=2, hidden=8).fit(X, list(y))
     assert made.classes_.tolist() == sorted(NAMES)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -87,30 +87,20 @@ def _chosen(wanted: Any, count: int, names: Sequence[str] | None) -> list[bool]:
     if wanted is None:
         return [False] * count
     entries = [*wanted] if isinstance(wanted, list) else [*np.asarray(wanted, object).ravel()]
-    if entries and all(isinstance(entry, bool | np.bool_) for entry in entries):
-        if len(entries) != count:
-            raise ValueError(
-                f"categorical_features must have an entry for each of the {count} columns of X if "
-                f"it is a mask, got {len(entries)}"
-            )
+    if len(entries) == count and all(isinstance(entry, bool | np.bool_) for entry in entries):
         return [bool(entry) for entry in entries]
-    found = [False] * count
+    known, found = {name: at for at, name in enumerate(names or ())}, [False] * count
     for entry in entries:
-        if isinstance(entry, str | tuple) and names is not None and str(entry) in names:
-            found[list(names).index(str(entry))] = True
-        elif isinstance(entry, int | np.integer) and not isinstance(entry, bool):
-            if not 0 <= entry < count:
-                raise ValueError(
-                    f"categorical_features has the index {entry}, and X has {count} columns"
-                )
-            at = int(entry)
-            if names is not None and str(at) in names and names[at] != str(at):
-                raise ValueError(
-                    f"categorical_features has {at}, which is the index of {names[at]!r} and "
-                    f"the name of another column: pass {str(at)!r} for the name"
-                )
-            found[at] = True
-        else:
-            known = "no names" if names is None else f"the columns {list(names)}"
-            raise ValueError(f"categorical_features has {entry!r}, and X has {known}")
+        at = known.get(str(entry)) if isinstance(entry, str | tuple) else entry
+        if not isinstance(at, int | np.integer) or isinstance(at, bool) or not 0 <= at < count:
+            raise ValueError(
+                f"categorical_features must be names or indices of columns, or a mask of all, got "
+                f"{entry!r}, and X has {f'the columns {names}' if names else f'{count} columns'}"
+            )
+        if at == entry and known.get(str(at), at) != at:
+            raise ValueError(
+                f"categorical_features has {at}, which is the index of {(names or ())[int(at)]!r} "
+                f"and the name of another column: pass {str(at)!r} for the name"
+            )
+        found[int(at)] = True
     return found

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from html import escape
+from collections.abc import Mapping
 from numbers import Real
 from types import FunctionType
 from typing import Any
@@ -25,6 +24,15 @@ from pyro_gcm.models import GCM, IGCM
 _ARROWS = {1: "rises with it", -1: "falls with it"}
 #: Columns that are listed, at most.
 _MOST_LISTED = 20
+#: What is learned beside columns and models, by its name in a folder; some of it are arrays.
+_LEARNED = {
+    "classes": "classes_",
+    "event_column": "event_column_",
+    "event_codes": "event_codes_",
+    "times": "unique_times_",
+    "ranks": "ranks_",
+}
+_ARRAYS = ("classes", "times", "ranks")
 
 
 class FittedState(BaseEstimator):
@@ -65,16 +73,11 @@ class FittedState(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
-    @property
-    def _repr_html_(self) -> Callable[[], str]:
-        """The HTML that notebooks show: scikit-learn's diagram, and a short table once fitted."""
-        diagram = super()._repr_html_  # refused where scikit-learn is set to show text
-        return lambda: diagram() + (_short_form(self) if hasattr(self, "model_") else "")
-
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        """What notebooks show: scikit-learn's diagram, and a short table once fitted."""
         bundle: dict[str, str] = super()._repr_mimebundle_(**options)
-        if "text/html" in bundle:
-            bundle["text/html"] = self._repr_html_()
+        if "text/html" in bundle and hasattr(self, "model_"):
+            bundle["text/html"] += _short_form(self)
         return bundle
 
     def saved_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -92,16 +95,11 @@ class FittedState(BaseEstimator):
             "iterations": int(self.n_iter_),
             "training": self.training_,
         }
-        if hasattr(self, "classes_"):
-            data["classes"] = [self.classes_.dtype.str, self.classes_.tolist()]
-        if hasattr(self, "event_column_"):
-            data["event_column"] = self.event_column_
-        if hasattr(self, "event_codes_"):
-            data["event_codes"] = self.event_codes_ and list(self.event_codes_)
-        if hasattr(self, "unique_times_"):
-            data["times"] = self.unique_times_.tolist()
-        if self.ranks_ is not None:
-            data["ranks"] = self.ranks_.tolist()
+        for key, name in _LEARNED.items():
+            if (value := getattr(self, name, None)) is not None:
+                data[key] = (
+                    [value.dtype.str, value.tolist()] if key in _ARRAYS else plain(value, key)
+                )
         samples = {f"bootstrap_{n}": model for n, model in enumerate(self.bootstrap_models_)}
         return data, {"model": self.model_, **samples}
 
@@ -111,32 +109,15 @@ class FittedState(BaseEstimator):
         made = cls(**{name: _option(value) for name, value in data["options"].items()})
         made.encoding_ = TableEncoding.from_json(data["columns"])
         made.n_features_in_, made.n_iter_ = data["features"], data["iterations"]
-        if not len(data["columns"]) == data["features"] == len(data["names"] or data["columns"]):
-            raise ValueError("has other numbers of columns and names than it was fitted to")
-        if not all(isinstance(name, str) for name in data["names"]):
-            raise ValueError("has names of columns that are no text")
-        if type(data["iterations"]) is not int or not isinstance(data["training"], dict):
-            raise ValueError("has no number of iterations, or no summary of the training")
-        made.training_ = data["training"]
+        made.training_, made.model_ = data["training"], parts["model"]
         if data["names"]:
             made.feature_names_in_ = np.array(data["names"], dtype=object)
-        if "classes" in data:
-            kind, values = data["classes"]
-            made.classes_ = np.array(values, dtype=np.dtype(kind))
-        if "times" in data:
-            made.unique_times_ = np.array(data["times"])
-        if "ranks" in data:
-            made.ranks_ = np.array(data["ranks"])
-        if "event_column" in data:
-            made.event_column_ = data["event_column"]
-        if data.get("event_codes"):
-            made.event_codes_ = tuple(data["event_codes"])
-        made.model_ = parts["model"]
-        width = sum(column.width for column in made.encoding_.columns)
-        if made.model_.x_dim != max(1, width):
-            raise ValueError(
-                f"has columns of {width} covariates for {made.model_.x_dim} of the model"
-            )
+        for key, name in _LEARNED.items():
+            if key in data:
+                value = data[key]
+                if isinstance(value, list):
+                    value = np.array(value[1], value[0]) if key in _ARRAYS else tuple(value)
+                setattr(made, name, value)
         made.bootstrap_models_ = [parts[f"bootstrap_{n}"] for n in range(len(parts) - 1)]
         return made
 
@@ -159,6 +140,8 @@ def _option(value: Any) -> Any:
 
 def _short_form(estimator: FittedState) -> str:
     """The kind, the columns with directions, the training rows and the loss, as HTML."""
+    import pandas as pd
+
     codes = estimator.encoding_.columns
     names = getattr(estimator, "feature_names_in_", range(len(codes)))
     imposed = [(name, code) for name, code in zip(names, codes, strict=True) if code.sign]
@@ -175,9 +158,5 @@ def _short_form(estimator: FittedState) -> str:
     rows.append(("epochs", f"{estimator.n_iter_:,}"))
     if "loss" in training:
         rows.append(("loss a row in the last epoch", f"{training['loss']:.4g}"))
-    left = ' style="text-align: left"'
-    cells = "".join(
-        f"<tr><th{left}>{escape(name)}</th><td{left}>{escape(text)}</td></tr>"
-        for name, text in rows
-    )
-    return f"<table><caption{left}>{type(estimator).__name__}, fitted</caption>{cells}</table>"
+    table = pd.DataFrame(rows).to_html(header=False, index=False)  # which escapes names
+    return f"<p>{type(estimator).__name__}, fitted</p>{table}"

@@ -151,16 +151,13 @@ def test_quantiles_are_named_by_all_their_digits():
 def test_a_fitted_estimator_adds_a_short_table_to_its_diagram(tmp_path):
     X = pd.DataFrame({"<b>debt": range(40), "job": ["a", "b"] * 20})
     model = GCMClassifier(monotonic_cst={"<b>debt": 1}, members=2, epochs=2)
-    plain = BaseEstimator._repr_mimebundle_(model)["text/html"]
-    assert "fitted</caption>" not in model._repr_mimebundle_()["text/html"]
-    assert len(model._repr_html_()) == pytest.approx(len(plain), rel=0.01)  # ids of scikit-learn
+    assert "fitted</p>" not in model._repr_mimebundle_()["text/html"]
     model.fit(X, [0, 1] * 20)
     shown = model._repr_mimebundle_()["text/html"]
     assert shown.startswith(BaseEstimator._repr_mimebundle_(model)["text/html"][:20])
-    table = shown[shown.rindex("<table>") :]
+    table = shown[shown.rindex("<table") :]
     for text in (
-        "GCMClassifier, fitted",
-        '<th style="text-align: left">&lt;b&gt;debt</th>',
+        "&lt;b&gt;debt<",
         "prediction rises with it, 0 to 39 in training",
         ">40<",
         f"{model.training_['loss']:.4g}",
@@ -168,8 +165,7 @@ def test_a_fitted_estimator_adds_a_short_table_to_its_diagram(tmp_path):
         assert text in table
     assert "<b>debt" not in table
     again = load(save(model, f"{tmp_path}/model"))
-    assert again.training_ == model.training_ == {"rows": 40, "loss": model.training_["loss"]}
-    assert table in again._repr_html_()
+    assert again.training_ == model.training_
+    assert table in again._repr_mimebundle_()["text/html"]
     with sklearn.config_context(display="text"):
-        assert not hasattr(model, "_repr_html_")
         assert list(model._repr_mimebundle_()) == ["text/plain"]

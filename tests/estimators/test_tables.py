@@ -126,9 +126,9 @@ def wrong():
         "entries -1, 0 and 1, got 2": {"monotonic_cst": {"debt": 2}},
         "entries -1, 0 and 1, got 'up'": {"monotonic_cst": {"debt": "up"}},
         "column 'job' has text or categories without an order": {"monotonic_cst": {"job": 1}},
-        "categorical_features has 'jobs', and X has": {"categorical_features": ["jobs"]},
+        "got 'jobs', and X has the columns ['income',": {"categorical_features": ["jobs"]},
         "categorical_features must be 'from_dtype'": {"categorical_features": "auto"},
-        "categorical_features has the index 9": {"categorical_features": [9]},
+        "indices of columns, or a mask of all, got 9": {"categorical_features": [9]},
         **{
             f"class_weight must have finite weights of at least 0...{weight}": {
                 "class_weight": {"no": weight}

@@ -5,34 +5,23 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from pyro_gcm.cli.errors import one_line
 from reproduce import report, smoke
-from reproduce.arguments import Refused, check_output
+from reproduce.arguments import Refused
 from reproduce.defaults import own_study
 from reproduce.rendering import figures
-from reproduce.studies import OTHERS, STUDIES, listed
-from reproduce.study import Study
+from reproduce.studies import STUDIES, command, listed
 
-COMMANDS: dict[str, Any] = {
+COMMANDS = {
     **STUDIES,
-    **OTHERS,
-    "study": own_study,
-    "report": report,
-    "readme_figure": figures,
-    "smoke": smoke,
+    "study": command(own_study),
+    "report": command(report),
+    "readme_figure": command(figures),
+    "smoke": command(smoke),
 }
 #: Commands of seconds or minutes that keep no part of their work.
-WHOLE = (
-    "list",
-    "datasets",
-    "credit_witnesses",
-    "timing",
-    "report",
-    "readme_figure",
-    "smoke",
-)
+WHOLE = ("list", "datasets", "credit_witnesses", "timing", "report", "readme_figure", "smoke")
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -40,17 +29,16 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m reproduce", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for name, study in COMMANDS.items():
-        about = study.about if isinstance(study, Study) else str(study.__doc__)
-        text = about.replace("%", "%%")  # argparse fills in help with the operator %
-        command = commands.add_parser(name, help=text, description=about)
-        study.add_arguments(command)
-        command.set_defaults(main=study.main)
-    command = commands.add_parser("list", help=listed.__doc__, description=listed.__doc__)
-    command.set_defaults(main=lambda arguments: print(listed()))
+        text = study.about.replace("%", "%%")  # argparse fills in help with the operator %
+        options = commands.add_parser(name, help=text, description=study.about)
+        study.add_arguments(options)
+        options.set_defaults(main=study.main)
+    options = commands.add_parser("list", help=listed.__doc__, description=listed.__doc__)
+    options.set_defaults(main=lambda arguments: print(listed()))
     arguments = parser.parse_args(words)
     try:
         if "output" in arguments:
-            check_output(arguments.output)
+            arguments.output.mkdir(parents=True, exist_ok=True)
         arguments.main(arguments)
     except (Refused, OSError) as error:
         parser.exit(2, f"{parser.prog} {arguments.command}: error: {one_line(error)}\n")

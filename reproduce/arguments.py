@@ -3,36 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import errno
-import os
-from pathlib import Path
 
 import torch
-
-from pyro_gcm._utils.files import told_of, usable
 
 
 class Refused(ValueError):
     """What a user has to change before a command can run; told without a traceback."""
-
-
-def check_output(folder: Path) -> None:
-    """Make a folder for results, if need be.
-
-    :raises OSError: if nothing can be written there.
-    """
-    with told_of(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-
-def a_path(text: str) -> Path:
-    """A path that the system can have."""
-    try:
-        return usable(text)
-    except (OSError, ValueError) as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def positive_count(text: str) -> int:

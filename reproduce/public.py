@@ -10,15 +10,12 @@ behind the paper's table, see `reproduce.released`, "changes" that with one chan
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
+from functools import partial
 
-import numpy as np
-import pandas as pd
 import torch
 from sklearn.metrics import log_loss, mean_squared_error
 from torch import Tensor
@@ -26,16 +23,14 @@ from torch import Tensor
 from pyro_gcm import audit_monotonicity, data
 from pyro_gcm.training import Diverged
 from reproduce import published
-from reproduce.arguments import Refused, positive_count
 from reproduce.methods import METHODS, Predictor, least_squares, methods_of, rows_of, train
 from reproduce.published import QUICK
-from reproduce.released import tables as released_tables
 from reproduce.released import training as released
 from reproduce.released.networks import FORMS
-from reproduce.rendering.tables import own_scores
-from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
+from reproduce.runs import Fit, Scores, Settings, as_json
 from reproduce.scores import point_scores
 from reproduce.searching.tuning import VALIDATION_LOSS, add_tune_argument, best_settings, trials
+from reproduce.study import Protocols, Study, named
 from reproduce.tasks import PUBLISHED_TASKS, TASKS, Task, rows_of_fit
 
 #: First split of each protocol with random splits.
@@ -85,25 +80,16 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
         return {metric: math.nan, "seconds": time.perf_counter() - start, "epochs": 0}
     seconds = time.perf_counter() - start
     epochs = history.best_epoch if history else 0
-    prediction = _predict(dataset, model, test, device)
+    x, r, y = dataset.x[test].to(device), dataset.r[test].to(device), dataset.y[test].numpy()
+    prediction = model.predict(x, r).double().cpu().numpy()
     if fit.protocol == "tuning":
-        scores = {VALIDATION_LOSS: _validation_loss(dataset, prediction, test)}
+        loss = log_loss if dataset.response == "binary" else mean_squared_error
+        scores = {VALIDATION_LOSS: float(loss(y, prediction))}
     else:
-        scores = point_scores(dataset.response, prediction, dataset.y[test].numpy())
+        scores = point_scores(dataset.response, prediction, y)
     if fit.protocol == "held-out":
         scores["violation rate"] = _violation_rate(dataset, model, test, device)
     return {**scores, "seconds": seconds, "epochs": epochs}
-
-
-def _predict(dataset: data.Dataset, model: Predictor, test: Tensor, device: str) -> np.ndarray:
-    x, r = dataset.x[test].to(device), dataset.r[test].to(device)
-    prediction: np.ndarray = model.predict(x, r).double().cpu().numpy()
-    return prediction
-
-
-def _validation_loss(dataset: data.Dataset, prediction: np.ndarray, test: Tensor) -> float:
-    y, binary = dataset.y[test].numpy(), dataset.response == "binary"
-    return float(log_loss(y, prediction) if binary else mean_squared_error(y, prediction))
 
 
 def _violation_rate(dataset: data.Dataset, model: Predictor, test: Tensor, device: str) -> float:
@@ -121,130 +107,72 @@ def _violation_rate(dataset: data.Dataset, model: Predictor, test: Tensor, devic
     return audit.rate
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `python -m reproduce public`."""
-    parser.add_argument("--protocol", choices=list(PROTOCOLS), default="held-out")
-    parser.add_argument("--datasets", nargs="+", choices=list(TASKS), default=None)
-    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=None)
-    parser.add_argument(
-        "--seeds", type=positive_count, default=10, help="splits of a round, or seeds on one split"
-    )
-    add_tune_argument(parser)
-    add_run_arguments(parser)
+def _from(first: int, count: int) -> list[tuple[str, int]]:
+    return [(str(split), split) for split in range(first, first + count)]
 
 
-def main(arguments: argparse.Namespace) -> None:
-    """Run the fits that the tables lack."""
-    name = arguments.protocol
-    protocol = PROTOCOLS[name]
-    _restrict(arguments, "datasets", protocol.tasks)
-    _restrict(arguments, "methods", protocol.methods)
-    files: dict[Path, list[Fit]] = {}
-    for fit in protocol.fits(arguments):
-        file = file_of(name, fit.dataset if protocol.file_a_task else None)
-        files.setdefault(arguments.output / file, []).append(fit)
-    tables = [
-        run_fits(path, fits, protocol.run, arguments, protocol.together)
-        for path, fits in files.items()
-    ]
-    print(f"\nProtocol {name}\n\n{protocol.report(pd.concat(tables))}")
-    print(f"\nwritten: {', '.join(map(str, files))}")
-
-
-def file_of(protocol: str, task: str | None = None) -> str:
-    """The file of a protocol's results, or of those of one task."""
-    return f"public_{protocol}.csv" if task is None else f"public_{protocol}_{task}.csv"
-
-
-def _restrict(arguments: argparse.Namespace, option: str, known: list[str]) -> None:
-    """Fill in what was not given with everything that the protocol has; refuse what it lacks."""
-    options = vars(arguments)
-    options[option] = options[option] or known
-    strange = [name for name in options[option] if name not in known]
-    if strange:
-        raise Refused(
-            f"--{option} {' '.join(strange)}: protocol {arguments.protocol} has {', '.join(known)}"
-        )
-
-
-def member_fits(arguments: argparse.Namespace) -> list[Fit]:
-    """Members with their defaults on the random splits of the other protocols."""
-    seeds = 1 if arguments.quick else arguments.seeds
-    splits = sorted({first + at for first in FIRST_SPLIT.values() for at in range(seeds)})
-    return [
-        Fit(
-            *("public", name, "default", "held-out", str(split), split, method),
-            as_json(training_settings(TASKS[name], method, arguments.quick)),
-        )
-        for name in arguments.datasets
-        for split in splits
-        for method in arguments.methods
-    ]
-
-
-def held_out_fits(arguments: argparse.Namespace) -> list[Fit]:
-    """Every method on random splits, at the best of its six settings."""
+def _with_settings(study: Study, arguments: argparse.Namespace) -> Study:
+    """The study with the best of the six settings of every method, where it chooses among them."""
+    if study.protocol not in FIRST_SPLIT or study is PROTOCOLS["members"]:
+        return study
     every = {
         (name, method): candidates(name, method, arguments.quick)
         for name in arguments.datasets
         for method in arguments.methods
     }
     best = best_settings("public", every, run, arguments)
-    protocol = arguments.protocol
-    first = FIRST_SPLIT[protocol]
-    splits = range(first, first + (1 if arguments.quick else arguments.seeds))
-    return [
-        Fit(
-            *("public", name, "default", protocol, str(split), split, method),
-            best[name, method],
-        )
-        for name in arguments.datasets
-        for split in splits
-        for method in arguments.methods
-    ]
+    return replace(study, settings=lambda *key: [json.loads(best[key])])
 
 
-@dataclass(frozen=True)
-class _Protocol:
-    """What a protocol runs, on what, and how its table is shown."""
-
-    tasks: list[str]
-    methods: list[str]
-    fits: Callable[[argparse.Namespace], list[Fit]]
-    run: Callable[..., Any] = run
-    together: Callable[[Fit], Any] | None = None
-    report: Callable[[pd.DataFrame], str] = own_scores
-    file_a_task: bool = False
-
-
+_study = partial(Study, "public", str(__doc__), counted="seeds")
+_held_out = partial(_study, TASKS, dict.fromkeys(methods_of("held-out")), run, "4")
+_released = partial(
+    _study,
+    run=released.run,
+    page="3",
+    quick_count=2,
+    variant="published",
+    protocol="released",
+    splits=named("fixed"),
+    quick=released.QUICK,
+    together=released.together,
+)
 #: Name -> protocol.
 PROTOCOLS = {
-    **dict.fromkeys(FIRST_SPLIT, _Protocol(list(TASKS), methods_of("held-out"), held_out_fits)),
-    "members": _Protocol(list(TASKS), methods_of("members"), member_fits),
-    "published": _Protocol(PUBLISHED_TASKS, methods_of("published"), published.fits, published.run),
-    "released": _Protocol(
-        PUBLISHED_TASKS,
-        list(FORMS),
-        released.fits,
-        released.run,
-        released.together,
-        released_tables.report,
+    **{
+        name: _held_out(protocol=name, splits=partial(_from, first), file=f"public_{name}")
+        for name, first in FIRST_SPLIT.items()
+    },
+    "members": _study(
+        *(TASKS, dict.fromkeys(methods_of("members")), run, "4"),
+        splits=lambda count: [
+            pair for first in FIRST_SPLIT.values() for pair in _from(first, count)
+        ],
+        quick={"rows": QUICK["rows"]},
+        file="public_members",
     ),
-    "changes": _Protocol(
-        list(released.CHANGED),
-        list(FORMS),
-        released.changed,
-        released.run,
-        released.together,
-        released_tables.report_changes,
-        file_a_task=True,
+    "published": _study(
+        *(PUBLISHED_TASKS, dict.fromkeys(methods_of("published")), published.run),
+        "3",
+        variant="published",
+        protocol="published",
+        splits=named("fixed"),
+        settings=published.settings_of,
+        quick=QUICK,
+        file="public_published",
     ),
-    "positive": _Protocol(
-        list(released.CHANGED),
-        list(released.MAPPED),
-        released.mapped,
-        released.run,
-        released.together,
-        released_tables.positive_maps,
+    "released": _released(
+        *(PUBLISHED_TASKS, FORMS), settings=released.settings_of, file="public_released"
+    ),
+    "changes": _released(
+        *(released.CHANGED, FORMS), settings=released.changed, file="public_changes_{dataset}"
+    ),
+    "positive": _released(
+        *(released.CHANGED, dict.fromkeys(released.MAPPED)),
+        settings=released.mapped,
+        file="public_positive",
     ),
 }
+
+
+STUDY = Protocols("protocol", PROTOCOLS, _with_settings, add_tune_argument)

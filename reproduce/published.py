@@ -6,7 +6,6 @@ standardise nothing on top, so that networks and training alone tell it from `re
 
 from __future__ import annotations
 
-import argparse
 import math
 import time
 
@@ -15,7 +14,7 @@ import numpy as np
 from pyro_gcm.training import Diverged
 from reproduce.methods import METHODS, Predictor, Rows, check_weights, least_squares, train
 from reproduce.released.rows import rows_of, unit_of_y
-from reproduce.runs import Fit, Scores, Settings, as_json
+from reproduce.runs import Fit, Scores, Settings
 from reproduce.scores import point_scores
 from reproduce.tasks import TASKS, paper_hyperparameters
 
@@ -23,7 +22,7 @@ from reproduce.tasks import TASKS, paper_hyperparameters
 QUICK: Settings = {"epochs": 1, "rows": 200}
 
 
-def settings_of(name: str, method: str, quick: bool = False) -> Settings:
+def settings_of(name: str, method: str) -> list[Settings]:
     """The hyperparameters of the paper's Table 5 for a method."""
     settings = {**paper_hyperparameters(name), "standardize": False}
     if METHODS[method].latent:
@@ -31,24 +30,7 @@ def settings_of(name: str, method: str, quick: bool = False) -> Settings:
         settings |= least_squares(TASKS[name].metric, method)
     else:
         del settings["num_particles"], settings["z_dim"]
-    return {**settings, **QUICK} if quick else settings
-
-
-def fits(arguments: argparse.Namespace) -> list[Fit]:
-    """Every method and seed on the one split of a data set."""
-    quick = arguments.quick
-    return [
-        fit_of(name, seed, method, settings_of(name, method, quick))
-        for name in arguments.datasets
-        for seed in range(1 if quick else arguments.seeds)
-        for method in arguments.methods
-    ]
-
-
-def fit_of(name: str, seed: int, method: str, settings: Settings) -> Fit:
-    """One fit on the one split."""
-    of = "public", name, "published", "published", "fixed", seed, method
-    return Fit(*of, as_json(settings))
+    return [settings]
 
 
 def run(fit: Fit, device: str = "cpu") -> Scores:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +18,6 @@ import torch
 from pyro_gcm import baselines
 from pyro_gcm.baselines.baseline import pinball_loss
 from pyro_gcm.training import Diverged
-from reproduce.arguments import positive_count
 from reproduce.data import simulation
 from reproduce.intervals import paired_interval, samples
 from reproduce.methods import METHODS, Predictor, Rows, levels, made, methods_of, train
@@ -25,8 +25,9 @@ from reproduce.rendering.figures import draw_curves
 from reproduce.rendering.markdown import beside, grid
 from reproduce.rendering.tables import intervals, paper_cells, star
 from reproduce.results import write_csv
-from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
+from reproduce.runs import Fit, Scores, Settings, as_json, run_fits
 from reproduce.searching.tuning import VALIDATION_LOSS, add_tune_argument, best_settings, trials
+from reproduce.study import Protocols, Study, named
 
 #: The paper leaves IGCM out, for a quantile is strictly increasing in its level; boosting has no
 #: monotone form of the level as an input under the pinball loss in scikit-learn.
@@ -175,43 +176,53 @@ def report(table: pd.DataFrame) -> str:
     return beside(intervals(table, "method", "metric"), theirs, partners, LEVEL_METRICS, LOWER)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `python -m reproduce quantile`."""
-    parser.add_argument("--seeds", type=positive_count, default=10, help="number of seeds, from 0")
-    parser.add_argument("--methods", nargs="+", choices=QUANTILE_METHODS, default=QUANTILE_METHODS)
-    parser.add_argument("--setting", choices=["tuned", "paper"], default="tuned")
-    add_tune_argument(parser)
-    add_run_arguments(parser)
+def _with_settings(study: Study, arguments: argparse.Namespace) -> Study:
+    """The study with the settings of every method, from the stored trials or from new ones."""
+    quick, best = arguments.quick, {}
+    if study.protocol == "paper":
+        best = {m: paper_settings(m, quick) for m in arguments.methods}
+    else:
+        every = {("simulation", m): candidates(m, quick) for m in arguments.methods}
+        found = best_settings("quantile", every, run, arguments, "", together)
+        best = {method: settings for (_, method), settings in found.items()}
+    return replace(study, settings=lambda _, method: [json.loads(best[method])])
 
 
-def main(arguments: argparse.Namespace) -> None:
-    """Run the fits that the table lacks, print it and draw the figure."""
-    seeds = range(min(2, arguments.seeds) if arguments.quick else arguments.seeds)
-    best = _settings(arguments)
-    stem = "quantile" if arguments.setting == "tuned" else "quantile_paper_setting"
-    fits = [
-        Fit("quantile", "simulation", "default", arguments.setting, "", seed, method, best[method])
+_study = partial(
+    Study,
+    *("quantile", str(__doc__), ["simulation"], dict.fromkeys(QUANTILE_METHODS), run, report),
+    counted="seeds",
+    quick_count=2,
+    splits=named(""),
+    together=together,
+)
+
+
+class _Quantile(Protocols):
+    def main(self, arguments: argparse.Namespace) -> None:
+        """Run the fits that the table lacks, print it and draw the figure."""
+        study = self.chosen(arguments)
+        ((stem, fits),) = study.fits(arguments).items()
         # The longest ones first, so that all processes are busy to the end.
-        for method in sorted(arguments.methods, key=lambda name: not METHODS[name].latent)
-        for seed in seeds
-    ]
-    curves = arguments.output / f"{stem}_curves"
-    path = arguments.output / f"{stem}.csv"
-    table = run_fits(path, fits, partial(run, curves=curves), arguments, together)
-    print(f"\nMean absolute error of the predicted quantiles, {len(seeds)} seeds")
-    print(report(table))
-    figure = arguments.output / f"{stem}_curves.png"
-    drawn = [file for method in arguments.methods if (file := curves / f"{method}.csv").exists()]
-    print(f"\nwritten: {path}")
-    if drawn:
-        draw_curves(pd.concat([pd.read_csv(file) for file in drawn]), figure)
-        print(f"         {figure}")
+        fits = sorted(fits, key=lambda fit: not METHODS[fit.method].latent)
+        path, curves = arguments.output / f"{stem}.csv", arguments.output / f"{stem}_curves"
+        table = run_fits(path, fits, partial(run, curves=curves), arguments, together)
+        print(f"\nMean absolute error of the predicted quantiles, {table['seed'].nunique()} seeds")
+        print(report(table))
+        print(f"\nwritten: {path}")
+        drawn = [file for m in arguments.methods if (file := curves / f"{m}.csv").exists()]
+        if drawn:
+            figure = arguments.output / f"{stem}_curves.png"
+            draw_curves(pd.concat([pd.read_csv(file) for file in drawn]), figure)
+            print(f"         {figure}")
 
 
-def _settings(arguments: argparse.Namespace) -> dict[str, str]:
-    """The settings of every method, from the stored trials or from new ones."""
-    if arguments.setting == "paper":
-        return {m: paper_settings(m, arguments.quick) for m in arguments.methods}
-    options = {("simulation", m): candidates(m, arguments.quick) for m in arguments.methods}
-    best = best_settings("quantile", options, run, arguments, "", together)
-    return {method: settings for (_, method), settings in best.items()}
+STUDY = _Quantile(
+    "setting",
+    {
+        "tuned": _study(protocol="tuned"),
+        "paper": _study(protocol="paper", file="quantile_paper_setting"),
+    },
+    _with_settings,
+    add_tune_argument,
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -13,23 +13,25 @@ from pathlib import Path
 import pandas as pd
 
 from pyro_gcm._utils.files import write_file
-from reproduce.arguments import a_path
-from reproduce.released import tables as released_tables
-from reproduce.rendering import quoted, tables
+from reproduce.rendering import first_screen, quoted, tables
 from reproduce.rendering.credit_figure import draw_credit
-from reproduce.rendering.figures import curve_groups, draw_changes, draw_curves, draw_held_out
+from reproduce.rendering.figures import curve_groups, draw_curves
 from reproduce.rendering.markdown import NOT_RUN, markdown, number
-from reproduce.rendering.result_files import CHANGES_OF, CREDIT_FILES, FILES, GROWING, SURVIVAL
-from reproduce.rendering.stored_results import (
+from reproduce.rendering.result_files import (
+    CREDIT_FILES,
+    FILES,
+    FINALS_OF,
+    GROWING,
+    SURVIVAL,
     NotRun,
     Results,
-    finals,
     joined,
+    main_rows,
     many,
     pooled,
     read,
 )
-from reproduce.results import RESULTS, versions_of_files
+from reproduce.results import RESULTS
 from reproduce.runs import KEY
 
 #: A page of the documentation with tables of results.
@@ -39,45 +41,27 @@ TEMPLATE = Path(__file__).with_name("REPORT_template.md")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce report`."""
-    parser.add_argument("--results", type=a_path, default=RESULTS, help="folder of the results")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
     parser.add_argument("--device", default="cpu", help="of the results; times of all are shown")
     parser.add_argument(
-        "--output", type=a_path, default=RESULTS.parent, help="folder of REPORT.md and figures/"
+        "--output", type=Path, default=RESULTS.parent, help="folder of REPORT.md and figures/"
     )
 
 
 def main(arguments: argparse.Namespace) -> None:
     """Read the results that are there and write the report."""
-    results = read(arguments.results, arguments.device)
-    draw(results, arguments.output / "figures")
+    results, figures = read(arguments.results, arguments.device), arguments.output / "figures"
+    for name, methods in _curve_groups(results).items():
+        curves = results["quantile_curves"]
+        draw_curves(curves[curves["method"].isin(methods)], figures / name)
+    if _credit_figure(results):
+        credit = joined(results, CREDIT_FILES), results["credit_falls"]
+        draw_credit(*credit, figures / "credit.png")
     for name, text in pages(report(results)).items():
         write_file(arguments.output / name, text.encode())
     if arguments.output.resolve() == RESULTS.parent:
         write_file(CREDIT, refreshed(CREDIT.read_text(encoding="utf-8"), results).encode())
     print(f"written: {arguments.output / 'REPORT.md'}")
-
-
-#: Figure -> whether its tables are there.
-FIGURES: dict[str, Callable[[Results], bool]] = {
-    "held_out.png": lambda results: "public_held-out" in results,
-    "changes.png": lambda results: bool(set(CHANGES_OF) & set(results)),
-    "credit.png": lambda results: (
-        "credit_falls" in results and bool(set(CREDIT_FILES) & set(results))
-    ),
-}
-
-
-def draw(results: Results, folder: Path) -> None:
-    """The figures of the tables that are there."""
-    if FIGURES["held_out.png"](results):
-        draw_held_out(results["public_held-out"], folder / "held_out.png")
-    if FIGURES["changes.png"](results):
-        draw_changes(joined(results, CHANGES_OF), folder / "changes.png")
-    if FIGURES["credit.png"](results):
-        draw_credit(joined(results, CREDIT_FILES), results["credit_falls"], folder / "credit.png")
-    curves = results.get("quantile_curves", pd.DataFrame(columns=["method"]))
-    for name, methods in curve_groups(list(curves["method"].unique())).items():
-        draw_curves(curves[curves["method"].isin(methods)], folder / name)
 
 
 def report(results: Results, template: str | None = None) -> str:
@@ -117,6 +101,17 @@ def report(results: Results, template: str | None = None) -> str:
     return re.sub(r"\n{3,}", "\n\n", text)
 
 
+#: Where a section starts, which has a number or a letter: "## 4. Title", "## Appendix A. Title".
+_SECTION = r"(?m)^## (?=\d+\.|Appendix )"
+
+
+def section(tables: Mapping[str, pd.DataFrame], number: str) -> str:
+    """A section of the report on tables by the names of their files."""
+    parts = re.split(_SECTION, TEMPLATE.read_text(encoding="utf-8"))[1:]
+    wanted = re.compile(rf"(?:Appendix )?{number}\.")
+    return report(Results(tables), next(part for part in parts if wanted.match(part))).strip()
+
+
 #: A placeholder of a page of the documentation, and what was filled in.
 FILLED = re.compile(r"<!-- ([^/\n]+) -->\n(.*?)<!-- / -->", flags=re.DOTALL)
 
@@ -134,36 +129,36 @@ def refreshed(page: str, results: Results) -> str:
 def pages(text: str) -> dict[str, str]:
     """The parts of the report by their files: what comes first, and a page for each section.
 
-    Sections are those with a number or a letter: "## 4. Title", "## Appendix A. Title". Where a
-    text names one, in a sentence or as the last cell of a row, there is a link to its page.
+    Where a text names a section, in a sentence or as the last cell of a row of a table with a
+    column "Section", there is a link to its page.
     """
-    first, *parts = re.split(r"(?m)^## (?=\d+\.|Appendix )", text)
+    first, *parts = re.split(_SECTION, text)
     found = [re.match(r"(?:Appendix )?(\w+)\. ([^(\n]+)", part) for part in parts]
     files = {m[1]: re.sub(r"\W+", "_", m[2].strip().lower()) + ".md" for m in found if m}
+    several = r"((?:[Ss]ections?|[Aa]ppendix) )(\w+(?:,\s\d+)*(?:\s(?:and|to)\s\d+)?)(?!\.?\w)"
+    last_cell = r"(?m)(\| )(\w+(?:, \w+)*)(?= \|$)"
 
-    def linked(page: str, folder: str, places: str) -> str:
+    def linked(page: str, folder: str) -> str:
         def link(number: re.Match[str]) -> str:
             known = number[0] in files
             return f"[{number[0]}]({folder}{files[number[0]]})" if known else number[0]
 
-        return re.sub(places, lambda at: at[1] + re.sub(r"\w+", link, at[2]), page)
+        def links(part: str) -> str:
+            places = last_cell if "| Section |" in part else several
+            return re.sub(places, lambda at: at[1] + re.sub(r"\w+", link, at[2]), part)
 
-    several = r"((?:[Ss]ections?|[Aa]ppendix) )(\w+(?:,\s\d+)*(?:\s(?:and|to)\s\d+)?)(?!\.?\w)"
-    last_cell = r"(?m)(\| )(\d+(?:, \d+)*)(?= \|$)"
-    front = re.split(r"(?m)^(?=## )", first)
-    where = [last_cell if "| Section |" in part else several for part in front]
-    both = zip(front, where, strict=True)
-    first = "".join(linked(part, "report/", places) for part, places in both)
-    written = {"REPORT.md": f"{first.rstrip()}\n"}
+        return "".join(map(links, re.split(r"(?m)^(?=##)", page))).rstrip()
+
+    written = {"REPORT.md": f"{linked(first, 'report/')}\n"}
     for part, file in zip(parts, files.values(), strict=True):
         title, _, body = part.partition("\n")
         body = re.sub(r"\]\((?!https?:|#)", "](../", re.sub(r"(?m)^###", "##", body))
         back = "[The report](../REPORT.md) has the claims of the paper, and what holds."
-        written[f"report/{file}"] = f"# {title}\n\n{back}\n{linked(body, '', several).rstrip()}\n"
+        written[f"report/{file}"] = f"# {title}\n\n{back}\n{linked(body, '')}\n"
     return written
 
 
-def _fits(results: Results, name: str) -> tuple[int, int]:
+def fits_of(results: Results, name: str) -> tuple[int, int]:
     """The fits in a file, and how many of them diverged."""
     if name not in results:
         return 0, 0
@@ -185,7 +180,7 @@ def _warnings(results: Results) -> str:
     lacking = [
         f"`{name}.csv`"
         for name, planned in of_fits.items()
-        if name not in GROWING and _fits(results, name)[0] < planned
+        if name not in GROWING and fits_of(results, name)[0] < planned
     ]
     told = []
     if quick:
@@ -202,7 +197,7 @@ def _files(results: Results) -> str:
     """A row a file: its command, its fits against those planned, those that diverged, and hours."""
     rows = []
     for name, (command, planned) in FILES.items():
-        count, diverged = _fits(results, name) if planned else (0, 0)
+        count, diverged = fits_of(results, name) if planned else (0, 0)
         told = f"{count} of {planned}" if planned else "" if name in results else NOT_RUN
         hours = _hours(results[name]) if planned and name in results else ""
         found = [told, str(diverged) if planned else "", hours]
@@ -216,15 +211,28 @@ def _hours(table: pd.DataFrame) -> str:
     return f"{hours:.1f}" if hours >= 0.05 else "< 0.1"
 
 
-def _figure(results: Results, name: str, text: str) -> str:
-    return f"![{text}](figures/{name})" if FIGURES[name](results) else ""
+def _versions(results: Results) -> str:
+    """A line for each set of versions, with the files that have fits of it."""
+    found: dict[str, list[str]] = {}
+    for name, table in results.items():
+        for each in sorted(set(table["versions"])) if "versions" in table else ():
+            found.setdefault(each, []).append(f"`{name}.csv`")
+    return "\n".join(f"- {each}: {', '.join(found[each])}" for each in sorted(found))
+
+
+def _credit_figure(results: Results, text: str = "") -> str:
+    there = "credit_falls" in results and bool({*CREDIT_FILES} & {*results})
+    return f"![{text}](figures/credit.png)" if there else ""
+
+
+def _curve_groups(results: Results) -> dict[str, list[str]]:
+    curves = results.get("quantile_curves", pd.DataFrame(columns=["method"]))
+    return curve_groups(list(curves["method"].unique()))
 
 
 def _curves(results: Results) -> str:
-    curves = results.get("quantile_curves", pd.DataFrame(columns=["method"]))
-    groups = curve_groups(list(curves["method"].unique()))
-    images = [f"![Curves of {', '.join(g)}](figures/{name})" for name, g in groups.items()]
-    return "\n\n".join(images)
+    groups = _curve_groups(results).items()
+    return "\n\n".join(f"![Curves of {', '.join(g)}](figures/{name})" for name, g in groups)
 
 
 def _standings(results: Results, file: str, before: str, *ours: str) -> str:
@@ -236,37 +244,30 @@ def _score(results: Results, file: str, *of: str) -> str:
     return NOT_RUN if math.isnan(value) else number(value)
 
 
-def _main_rows(results: Results) -> pd.DataFrame:
-    return released_tables.main_rows(results["public_released"])
-
-
-def _positive(results: Results) -> pd.DataFrame:
-    """Other maps to positive weights, and the paper's own of the released protocol."""
-    return pd.concat([results["public_positive"], _main_rows(results)])
-
-
 def _igcm_to_gcm(results: Results) -> str:
     published = results["public_published"]
-    return quoted.igcm_to_gcm(_main_rows(results), published, pooled(results))
+    return quoted.igcm_to_gcm(main_rows(results), published, pooled(results))
 
 
 #: Name in the template -> function (results, arguments of the placeholder) -> text.
 PLACEHOLDERS: dict[str, Callable[..., str]] = {
     "warnings": _warnings,
     "files": _files,
-    "versions": versions_of_files,
-    "figure": _figure,
+    "versions": _versions,
+    "credit_figure": _credit_figure,
     "curves": _curves,
     "standings": _standings,
     "score": _score,
     "igcm_to_gcm": _igcm_to_gcm,
+    "first_screen": first_screen.report,
 }
 #: Name in place of that of a file -> the rows of several or some of one; None: of the paper.
 JOINED: dict[str, Callable[[Results], pd.DataFrame | None]] = {
     "paper": lambda results: None,
-    "released": _main_rows,
-    "positive_maps": _positive,
-    "finals": finals,
+    "released": main_rows,
+    # Other maps to positive weights, and the paper's own of the released protocol.
+    "positive_maps": lambda results: pd.concat([results["public_positive"], main_rows(results)]),
+    "finals": lambda results: joined(results, FINALS_OF),
     "pooled": pooled,
     "credit": lambda results: joined(results, CREDIT_FILES),
     "many": many,

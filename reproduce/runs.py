@@ -14,19 +14,16 @@ import joblib
 import pandas as pd
 import torch
 from filelock import FileLock, Timeout
-from joblib import Parallel, delayed
 from tqdm.auto import tqdm
 
 from pyro_gcm._utils.files import told_of
 from pyro_gcm.cli.errors import one_line
-from reproduce.arguments import Refused, a_path, positive_count, torch_device
-from reproduce.results import cores, versions, write_csv
+from reproduce.arguments import Refused, positive_count, torch_device
+from reproduce.results import versions, write_csv
 
 Settings = dict[str, Any]
 #: What a fit leaves behind: metric -> value, and the keys "seconds" and "epochs".
 Scores = dict[str, float]
-#: Fits of one call, their scores, and what they ran with.
-Finished = tuple[list["Fit"], list[Scores], str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +87,38 @@ def run_fits(
     :raises Refused: if another process is writing to the same table.
     :raises OSError: if the table cannot be written, of which a lock tells before any work.
     """
+    fits, device = list(dict.fromkeys(fits)), arguments.device
+    with _locked(path):
+        rows: list[dict[Any, Any]] = read_results(path).to_dict("records")
+        if arguments.again:
+            asked = {dataclasses.astuple(fit) for fit in fits}
+            rows = [row for row in rows if tuple(row[name] for name in KEY) not in asked]
+        there = {tuple(row[name] for name in KEY) for row in rows if row["device"] == device}
+        groups: dict[Any, list[Fit]] = {}
+        for fit in fits:
+            if dataclasses.astuple(fit) not in there:
+                groups.setdefault(fit if together is None else together(fit), []).append(fit)
+        missing = sum(map(len, groups.values()))
+        if missing < len(fits):
+            print(f"{path.name}: {len(fits) - missing} of {len(fits)} fits are there already")
+        calls = [
+            joblib.delayed(_run)(run, each, device, together is not None)
+            for each in groups.values()
+        ]
+        bar = tqdm(total=len(fits), initial=len(fits) - missing, desc=path.stem, unit="fit")
+        with bar, _backend(arguments):
+            for finished in _finished(calls, arguments):
+                rows.extend(row for found in finished for row in found)
+                write_csv(pd.DataFrame(rows, columns=COLUMNS).sort_values(KEY, kind="stable"), path)
+                bar.update(len(finished))
+    table = read_results(path)
+    wanted = pd.DataFrame([dataclasses.asdict(fit) for fit in fits], columns=KEY)
+    return wanted.merge(table[table["device"] == device], on=KEY, validate="one_to_many")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Inside, no other process writes the table."""
     lock = FileLock(path.with_suffix(".lock"), timeout=0)
     with told_of(path):  # before any work
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -98,125 +127,75 @@ def run_fits(
         except Timeout as error:
             raise Refused(f"another run is writing to {path}") from error
     try:
-        return _run_fits(path, fits, run, arguments, together)
+        yield
     finally:
         lock.release()
 
 
-def _run_fits(
-    path: Path,
-    fits: Sequence[Fit],
-    run: Callable[..., Any],
-    arguments: argparse.Namespace,
-    together: Callable[[Fit], Any] | None,
-) -> pd.DataFrame:
-    fits = list(dict.fromkeys(fits))
-    rows: list[dict[Any, Any]] = read_results(path).to_dict("records")
-    device = arguments.device
-    if arguments.again:
-        asked = {dataclasses.astuple(fit) for fit in fits}
-        rows = [row for row in rows if tuple(row[name] for name in KEY) not in asked]
-    there = {tuple(row[name] for name in KEY) for row in rows if row["device"] == device}
-    missing = [fit for fit in fits if dataclasses.astuple(fit) not in there]
-    if len(missing) < len(fits):
-        print(f"{path.name}: {len(fits) - len(missing)} of {len(fits)} fits are there already")
-    with _backend(arguments):
-        calls = [
-            delayed(_run)(run, group, device, together is not None)
-            for group in _groups(missing, together)
-        ]
-        progress = tqdm(
-            total=len(fits), initial=len(fits) - len(missing), desc=path.stem, unit="fit"
-        )
-        for group, found, ran_with in _finished(calls, arguments):
-            for fit, scores in zip(group, found, strict=True):
-                rows.extend(_rows(fit, scores, device, ran_with))
-            write_csv(pd.DataFrame(rows, columns=COLUMNS).sort_values(KEY, kind="stable"), path)
-            progress.update(len(group))
-        progress.close()
-    table = read_results(path)
-    table = table[table["device"] == device]
-    wanted = pd.DataFrame([dataclasses.asdict(fit) for fit in fits], columns=KEY)
-    return wanted.merge(table, on=KEY, how="left", validate="one_to_many")
-
-
-def _groups(fits: list[Fit], together: Callable[[Fit], Any] | None) -> list[list[Fit]]:
-    """Fits that one call takes, in the order of their first ones."""
-    groups: dict[Any, list[Fit]] = {}
-    for fit in fits:
-        groups.setdefault(fit if together is None else together(fit), []).append(fit)
-    return list(groups.values())
-
-
-def _run(run: Callable[..., Any], group: list[Fit], device: str, whole: bool) -> Finished:
+def _run(
+    run: Callable[..., Any], group: list[Fit], device: str, whole: bool
+) -> list[list[dict[str, Any]]]:
+    """The lines of each fit in the table."""
     torch.set_num_threads(1)
     found = run(group, device=device) if whole else [run(fit, device=device) for fit in group]
-    return group, found, versions(device)
+    lines = []
+    for fit, scores in zip(group, map(dict, found), strict=True):
+        seconds, epochs = round(scores.pop("seconds"), 3), int(scores.pop("epochs"))
+        shared = {"seconds": seconds, "epochs": epochs, "device": device}
+        shared |= {**dataclasses.asdict(fit), "versions": versions(device)}
+        lines.append([{"metric": name, "value": value, **shared} for name, value in scores.items()])
+    return lines
 
 
-def _rows(fit: Fit, scores: Scores, device: str, ran_with: str) -> list[dict[str, Any]]:
-    """The lines of a fit in the table."""
-    scores = dict(scores)
-    shared = {
-        "seconds": round(scores.pop("seconds"), 3),
-        "epochs": int(scores.pop("epochs")),
-        "device": device,
-        "versions": ran_with,
-    }
-    known = dataclasses.asdict(fit)
-    return [
-        {**known, "metric": metric, "value": value, **shared} for metric, value in scores.items()
-    ]
-
-
-def _finished(calls: list[Any], arguments: argparse.Namespace) -> Iterator[Finished]:
+def _finished(calls: list[Any], arguments: argparse.Namespace) -> Iterator[Any]:
     """Results as they come."""
     if arguments.backend != "ray":
-        yield from Parallel(n_jobs=arguments.jobs, return_as="generator_unordered")(calls)
+        yield from joblib.Parallel(n_jobs=arguments.jobs, return_as="generator_unordered")(calls)
         return
     # Ray's backend hands results over all at once: as many calls at a time as there are jobs.
     for first in range(0, len(calls), arguments.jobs):
-        yield from Parallel(n_jobs=arguments.jobs)(calls[first : first + arguments.jobs])
+        yield from joblib.Parallel(n_jobs=arguments.jobs)(calls[first : first + arguments.jobs])
 
 
 @contextmanager
 def _backend(arguments: argparse.Namespace) -> Iterator[None]:
     """joblib's backend for as long as the fits run."""
-    if arguments.backend == "ray":
-        try:
+    client = None
+    try:
+        if arguments.backend == "ray":
             from ray.util.joblib import register_ray
-        except ImportError as error:
-            raise Refused("--backend ray needs Ray: pip install ray") from error
-        register_ray()
-    if arguments.backend == "dask":
-        try:
+
+            register_ray()
+        if arguments.backend == "dask":  # joblib finds the client that is open
             from distributed import Client
-        except ImportError as error:
-            raise Refused("--backend dask needs Dask: pip install distributed") from error
-        local = {"n_workers": arguments.jobs, "threads_per_worker": 1, "dashboard_address": None}
-        # joblib finds the client that is open.
-        client = Client(arguments.scheduler) if arguments.scheduler else Client(**local)
-        with client, joblib.parallel_config("dask"):
+
+            local = {"n_workers": arguments.jobs, "threads_per_worker": 1}
+            scheduler = arguments.scheduler
+            client = Client(scheduler) if scheduler else Client(**local, dashboard_address=None)
+    except ImportError as error:
+        package = {"ray": "ray", "dask": "distributed"}[arguments.backend]
+        raise Refused(f"--backend {arguments.backend} needs it: pip install {package}") from error
+    try:
+        with joblib.parallel_config(arguments.backend):
             yield
-        return
-    with joblib.parallel_config(arguments.backend):
-        yield
+    finally:
+        if client is not None:
+            client.close()
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Options that every experiment has."""
-    parser.add_argument(
-        "--jobs", type=positive_count, default=cores(), help="processes, one a core"
-    )
-    parser.add_argument(
-        "--backend", choices=["loky", "dask", "ray"], default="loky", help="of joblib"
-    )
+    jobs = dict[str, Any](type=positive_count, default=joblib.cpu_count())
+    parser.add_argument("--jobs", **jobs, help="processes, one a core")
+    backends = dict[str, Any](choices=["loky", "dask", "ray"], default="loky")
+    parser.add_argument("--backend", **backends, help="of joblib")
     parser.add_argument("--scheduler", help="address of a Dask scheduler; a local one by default")
-    parser.add_argument(
-        "--device", type=torch_device, default="cpu", help="device of torch, cpu or cuda"
-    )
+    parser.add_argument("--device", type=torch_device, default="cpu", help="of torch, cpu or cuda")
     parser.add_argument("--again", action="store_true", help="run what is there already, too")
     parser.add_argument("--quick", action="store_true", help="every fit, at a size of seconds")
-    parser.add_argument(
-        "--output", type=a_path, default=Path("results"), help="folder of the results"
-    )
+    add_output(parser)
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """The folder of the results."""
+    parser.add_argument("--output", type=Path, default=Path("results"), help="folder of results")

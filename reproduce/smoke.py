@@ -12,7 +12,8 @@ from pathlib import Path
 
 from joblib import Parallel, delayed
 
-from reproduce.arguments import Refused, a_path
+from reproduce.arguments import Refused
+from reproduce.runs import add_output
 
 #: What `smoke` runs with --quick, one process each; a chain reads what it wrote.
 SMOKE = [
@@ -52,7 +53,7 @@ SMOKE_WITH_DATA = [
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce smoke`."""
-    parser.add_argument("--output", type=a_path, default=Path("results"), help="folder of results")
+    add_output(parser)
 
 
 def main(arguments: argparse.Namespace) -> None:

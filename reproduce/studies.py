@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import argparse
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -16,67 +18,65 @@ from reproduce.posteriors import study as reference_posteriors
 from reproduce.results import RESULTS
 from reproduce.runs import COLUMNS, KEY
 from reproduce.searching import search
-from reproduce.study import Study
+from reproduce.study import Protocols, Study
 
-#: Name -> study: methods on data sets over splits.
-STUDIES: dict[str, Study] = {
-    study.name: study
-    for study in (
-        timing.STUDY,
-        reference_posteriors.STUDY,
-        untouched.STUDY,
-        members.STUDY,
-        calibration.STUDY,
-        survival.STUDY,
-        ordinal.STUDY,
-        distribution.STUDY,
-        intervals.STUDY,
-        credit.STUDY,
-        credit_falls.STUDY,
-        falls.STUDY,
-        primitives.STUDY,
-        stories.STUDY,
-        auctions.STUDY,
-    )
+
+class Command(NamedTuple):
+    """An experiment with a protocol of its own."""
+
+    about: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    main: Callable[[argparse.Namespace], None]
+
+
+def command(module: Any) -> Command:
+    """That of a module with functions `add_arguments` and `main`."""
+    return Command(str(module.__doc__), module.add_arguments, module.main)
+
+
+#: Name -> experiment: the paper's tables and figures in their order, then what is not in the paper.
+STUDIES: dict[str, Study | Protocols | Command] = {
+    "quantile": quantile.STUDY,
+    "datasets": command(datasets),
+    "public": public.STUDY,
+    "ablation": latent_sizes.STUDY,
+    "timing": timing.STUDY,
+    "search": command(search),
+    **{
+        study.name: study
+        for study in (
+            *(auctions.STUDY, untouched.STUDY, members.STUDY, calibration.STUDY, falls.STUDY),
+            *(primitives.STUDY, survival.STUDY, ordinal.STUDY, distribution.STUDY),
+            *(intervals.STUDY, stories.STUDY, reference_posteriors.STUDY),
+            *(credit.STUDY, credit_falls.STUDY),
+        )
+    },
+    "credit_witnesses": command(credit_witnesses),
 }
-#: Name -> module with a protocol of its own: searches, the paper's ways, several in one table.
-OTHERS: dict[str, Any] = {
-    "quantile": quantile,
-    "datasets": datasets,
-    "public": public,
-    "ablation": latent_sizes,
-    "search": search,
-    "credit_witnesses": credit_witnesses,
-}
-#: What `list` shows first: the paper's tables and figures in their order.
-PAPER = ("quantile", "datasets", "public", "ablation", "timing", "search")
 
 
 def listed() -> str:
     """A line for each experiment, the paper's first: what it asks, its sizes and its duration.
 
-    Hours are those of the stored results, of one process.
+    Durations are hours or minutes of the stored results, of one process.
     """
-    hours, every = _hours(), {**STUDIES, **OTHERS}
+    hours = _hours()
     lines = []
-    for name in [*PAPER, *(name for name in every if name not in PAPER)]:
-        entry = every[name]
-        notes = [f"{hours[name]:.1f} h" if hours.get(name, 0.0) >= 0.05 else "minutes"]
-        if isinstance(entry, Study):
-            sizes = f"data sets: {len(entry.datasets)}; methods: {len(entry.methods)}"
-            notes = [sizes, f"{entry.counted}: {entry.count}", *notes]
-        about = entry.about if isinstance(entry, Study) else str(entry.__doc__)
-        lines.append(f"{name}: {about.strip().splitlines()[0]} ({'; '.join(notes)})")
+    for name, study in STUDIES.items():
+        notes = []
+        if isinstance(study, Study):
+            sizes = f"data sets: {len([*study.datasets])}; methods: {len(study.methods)}"
+            notes = [sizes, f"{study.counted}: {study.count}"]
+        spent = hours.get(name, 0.0)
+        notes.append(f"{spent:.1f} h" if spent >= 1.0 else f"{max(1, round(60.0 * spent))} min")
+        lines.append(f"{name}: {study.about.strip().splitlines()[0]} ({'; '.join(notes)})")
     return "\n".join(lines)
 
 
 def _hours() -> dict[str, float]:
     """Hours of the stored fits of every experiment."""
-    found: dict[str, float] = {}
-    for path in RESULTS.glob("*.csv"):
-        rows = pd.read_csv(path)
-        if list(rows) == COLUMNS:
-            fits = rows.drop_duplicates([*KEY, "device"])
-            for name, seconds in fits.groupby("experiment")["seconds"].sum().items():
-                found[str(name)] = found.get(str(name), 0.0) + seconds / 3600.0
-    return found
+    tables = [pd.read_csv(path, dtype=str) for path in RESULTS.glob("*.csv")]
+    fits = pd.concat(table for table in tables if list(table) == COLUMNS)
+    fits = fits.drop_duplicates([*KEY, "device"]).astype({"seconds": float})
+    spent = fits.groupby("experiment")["seconds"].sum()
+    return {str(name): seconds / 3600.0 for name, seconds in spent.items()}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -15,56 +15,63 @@ import pandas as pd
 from reproduce.arguments import Refused, positive_count
 from reproduce.runs import Fit, Settings, add_run_arguments, as_json, run_fits
 
+Splits = Callable[[int], Iterable[tuple[str, int]]]
+
 
 def numbered(count: int) -> Iterable[tuple[str, int]]:
     """Splits "0", "1", ... with seeds of the same numbers."""
-    return ((str(at), at) for at in range(count))
+    return ((str(number), number) for number in range(count))
+
+
+def named(split: str) -> Splits:
+    """One split, or none, with seeds 0, 1, ..."""
+    return lambda count: ((split, seed) for seed in range(count))
 
 
 @dataclass(frozen=True)
 class Study:
     """Every method on every data set, over `count` splits; `main` runs what the table lacks.
 
-    :param name: of the command, and of the CSV file of the results.
+    :param name: of the command.
     :param about: what is asked; the first line is that of the list of studies.
-    :param datasets: name -> title.
-    :param methods: name -> whatever `run` needs for it.
+    :param datasets: names; `methods`: name -> whatever `run` needs for it.
     :param run: function (fit, device=) -> scores, with "seconds" and "epochs" among them.
-    :param report: function (rows of the table) -> text.
+    :param page: the section of the report with its tables, or a function (rows) -> text.
     :param count: how many splits, as the option `counted` has it; `quick_count` with --quick.
     :param protocol: "held-out", "simulated", ...; `variant` of the data sets.
     :param splits: function (count) -> names and seeds of the splits.
-    :param settings: function (method) -> what the fit depends on beside its seed.
+    :param settings: function (data set, method) -> what a fit depends on beside its seed: one or
+        several, of which each is a fit.
     :param cells: function (fit) -> the fits that stand in its place: several, whose settings or
         names differ, or none.
     :param quick: what --quick adds to that.
     :param needs: modules that have to be there -> the extra that brings them.
     :param left_out: (data set, method) pairs that have no meaning.
     :param jobs: processes by default, where that is not one a core: 1 where times are measured.
-    :param file_a_dataset: whether each data set has a file of its own.
+    :param file: of the results, where it has not the name; `{dataset}` stands for the data set.
     :param together: what is the same of fits that one call of `run` takes, as of `run_fits`.
     """
 
     name: str
     about: str
-    datasets: Mapping[str, str]
+    datasets: Iterable[str]
     methods: Mapping[str, Any]
     run: Callable[..., Any]
-    report: Callable[[pd.DataFrame], str]
+    page: str | Callable[[pd.DataFrame], str]
     _: KW_ONLY
     count: int = 10
     counted: str = "splits"
     quick_count: int = 1
     protocol: str = "held-out"
     variant: str = "default"
-    splits: Callable[[int], Iterable[tuple[str, int]]] = numbered
-    settings: Callable[[str], Settings] = lambda method: {}
+    splits: Splits = numbered
+    settings: Callable[[str, str], Iterable[Settings]] = lambda dataset, method: [{}]
     cells: Callable[[Fit], Iterable[Fit]] = lambda fit: [fit]
     quick: Settings = field(default_factory=dict)
     needs: Mapping[str, str] = field(default_factory=dict)
     left_out: Iterable[tuple[str, str]] = ()
     jobs: int | None = None
-    file_a_dataset: bool = False
+    file: str = ""
     together: Callable[[Fit], Any] | None = None
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -76,73 +83,125 @@ class Study:
         if self.jobs is not None:
             parser.set_defaults(jobs=self.jobs)
 
-    def fits(self, arguments: argparse.Namespace) -> list[Fit]:
-        """All that are asked for, those of a split together."""
-        splits, added = [*self.splits(getattr(arguments, self.counted))], {}
-        if arguments.quick:
-            splits, added = splits[: self.quick_count], self.quick
-        settings = {name: self.settings(name) for name in arguments.methods}
-        return self._fits(arguments.datasets, settings, splits, added)
+    def fits(self, arguments: argparse.Namespace) -> dict[str, list[Fit]]:
+        """Name of each file of results -> all fits that are asked for, those of a split together.
+
+        :raises Refused: if a package is not there.
+        """
+        splits = [*self.splits(getattr(arguments, self.counted))]
+        splits = splits[: self.quick_count] if arguments.quick else splits
+        found: dict[str, list[Fit]] = {}
+        for name in arguments.datasets:
+            settings = {method: [*self.settings(name, method)] for method in arguments.methods}
+            for cell in self._cells(name, splits, settings):
+                own = {**cell.options, **(self.quick if arguments.quick else {})}
+                found.setdefault(self.file_of(name), []).append(
+                    replace(cell, settings=as_json(own))
+                )
+        return found
 
     def planned(self) -> dict[str, int]:
         """Name of each file of results -> its fits at the defaults of the command."""
-        settings: dict[str, Settings] = {name: {} for name in self.methods}
-        fits = self._fits(self.datasets, settings, [*self.splits(self.count)], {})
-        return dict(Counter(self._file(fit.dataset) for fit in fits))
+        counts, splits = Counter[str](), [*self.splits(self.count)]
+        for name in self.datasets:
+            settings: dict[str, list[Settings]] = {method: [{}] for method in self.methods}
+            with contextlib.suppress(ImportError, Refused):  # whose versions are not known here
+                settings = {method: [*self.settings(name, method)] for method in self.methods}
+            counts[self.file_of(name)] += sum(1 for _ in self._cells(name, splits, settings))
+        return dict(counts)
 
-    def _fits(
-        self,
-        datasets: Iterable[str],
-        settings: Mapping[str, Settings],
-        splits: list[tuple[str, int]],
-        added: Settings,
-    ) -> list[Fit]:
-        fits = (
-            Fit(self.name, name, self.variant, self.protocol, split, seed, method, as_json(own))
-            for name in datasets
-            for split, seed in splits
-            for method, own in settings.items()
-            if (name, method) not in self.left_out
-        )
-        cells = (cell for fit in fits for cell in self.cells(fit))
-        return [replace(cell, settings=as_json({**cell.options, **added})) for cell in cells]
+    def _cells(
+        self, name: str, splits: list[tuple[str, int]], settings: Mapping[str, list[Settings]]
+    ) -> Iterable[Fit]:
+        for split, seed in splits:
+            for method, every in settings.items():
+                for own in every if (name, method) not in self.left_out else ():
+                    known = self.name, name, self.variant, self.protocol, split, seed, method
+                    yield from self.cells(Fit(*known, as_json(own)))
 
-    def _file(self, dataset: str) -> str:
-        return f"{self.name}_{dataset}" if self.file_a_dataset else self.name
+    def file_of(self, dataset: str) -> str:
+        """The name of the file of a data set's results."""
+        return (self.file or self.name).format(dataset=dataset)
 
     def main(self, arguments: argparse.Namespace) -> None:
-        """Run the fits that the tables lack, and print them.
+        """Run the fits that the tables lack, and print them as the report has them.
 
         :raises Refused: if a package is not there.
         """
         try:
             for module in self.needs:
                 import_module(module)
-            files: dict[Path, list[Fit]] = {}
-            for fit in self.fits(arguments):
-                path = arguments.output / f"{self._file(fit.dataset)}.csv"
-                files.setdefault(path, []).append(fit)
-            tables = [
-                run_fits(path, fits, self.run, arguments, self.together)
-                for path, fits in files.items()
-            ]
+            tables = {
+                file: run_fits(
+                    arguments.output / f"{file}.csv", fits, self.run, arguments, self.together
+                )
+                for file, fits in self.fits(arguments).items()
+            }
         except ImportError as error:
             extra = self.needs.get(str(error.name), "boosting")
             raise Refused(f"{error}: pip install pyro-gcm[{extra}]") from error
-        print(f"\n{self.report(pd.concat(tables, ignore_index=True))}")
-        print(f"\nwritten: {', '.join(map(str, files))}")
+        print_tables(self.page, tables)
+        print(f"\nwritten: {', '.join(f'{arguments.output / file}.csv' for file in tables)}")
 
 
-def each(
-    titles: Mapping[str, str], *reports: Callable[[pd.DataFrame, str], str]
-) -> Callable[[pd.DataFrame], str]:
-    """A report of one data set after the other, from those of one (rows, its name)."""
+def print_tables(
+    page: str | Callable[[pd.DataFrame], str], tables: Mapping[str, pd.DataFrame]
+) -> None:
+    """Print results as their section of the report, or by a function."""
+    from reproduce.report import section  # which knows all studies
 
-    def report(table: pd.DataFrame) -> str:
-        parts = []
-        for name in titles:
-            if name in set(table["dataset"]):
-                parts += [titles[name], *(of_one(table, name) for of_one in reports)]
-        return "\n\n".join(filter(None, parts))
+    whole = page(pd.concat(tables.values())) if callable(page) else section(tables, page)
+    print(f"\n{whole}")
 
-    return report
+
+@dataclass(frozen=True)
+class Protocols:
+    """Studies of one command, of which an option names one; the first by default.
+
+    :param prepare: function (study, arguments) -> the study as it is run.
+    :param more: adds options of its own.
+    """
+
+    option: str
+    studies: Mapping[str, Study]
+    prepare: Callable[[Study, argparse.Namespace], Study] = lambda study, arguments: study
+    more: Callable[[argparse.ArgumentParser], None] = lambda parser: None
+
+    @property
+    def about(self) -> str:
+        """That of all of them."""
+        return next(iter(self.studies.values())).about
+
+    def planned(self) -> dict[str, int]:
+        """As of each study."""
+        return {file: n for study in self.studies.values() for file, n in study.planned().items()}
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Options of `python -m reproduce NAME`."""
+        first, *_ = names = list(self.studies)
+        parser.add_argument(f"--{self.option}", choices=names, default=first)
+        for name in ("datasets", "methods"):
+            parser.add_argument(f"--{name}", nargs="+", help="all that the protocol has by default")
+        parser.add_argument(f"--{self.studies[first].counted}", type=positive_count, default=10)
+        self.more(parser)
+        add_run_arguments(parser)
+
+    def chosen(self, arguments: argparse.Namespace) -> Study:
+        """The study that is asked for.
+
+        :raises Refused: if it has not what was asked for.
+        """
+        protocol = getattr(arguments, self.option)
+        study, options = self.studies[protocol], vars(arguments)
+        for name in ("datasets", "methods"):
+            known = list(getattr(study, name))
+            options[name] = options[name] or known
+            strange = [each for each in options[name] if each not in known]
+            if strange:
+                has = f"protocol {protocol} has {', '.join(known)}"
+                raise Refused(f"--{name} {' '.join(strange)}: {has}")
+        return self.prepare(study, arguments)
+
+    def main(self, arguments: argparse.Namespace) -> None:
+        """Run one of them."""
+        self.chosen(arguments).main(arguments)

@@ -18,7 +18,7 @@ from reproduce.intervals import faster_from, samples
 from reproduce.methods import METHODS, Predictor, methods_of
 from reproduce.rendering.markdown import NOT_RUN, markdown
 from reproduce.runs import Fit, Scores, as_json
-from reproduce.study import Study
+from reproduce.study import Study, named
 from reproduce.tasks import PAPER, load, paper_hyperparameters
 
 #: The paper's three baselines and GCM.
@@ -140,14 +140,13 @@ def faster(table: pd.DataFrame, treatment: str) -> str:
 
 
 STUDY = Study(
-    *("timing", str(__doc__), {"compas": "COMPAS"}, {name: METHODS[name] for name in TIMED}),
-    *(run, report),
+    *("timing", str(__doc__), ["compas"], {name: METHODS[name] for name in TIMED}, run, "6"),
     count=11,
     counted="powers",
     quick_count=2,
     variant="published",
     protocol="timing",
-    splits=lambda count: (("", power) for power in range(count)),
+    splits=named(""),
     cells=cells,
     quick={"repeats": 2},
     together=lambda fit: None,

@@ -14,7 +14,7 @@ from pyro_gcm import GCM, data, fit
 from reproduce.intervals import mean_interval, samples
 from reproduce.rendering.markdown import markdown, shown
 from reproduce.runs import Fit, Scores, Settings
-from reproduce.study import Study
+from reproduce.study import Study, named
 
 #: Chosen by hand on auctions of seeds from 100.
 SETTINGS: Settings = {
@@ -113,11 +113,11 @@ def gain_in_errors(table: pd.DataFrame) -> str:
 
 
 STUDY = Study(
-    *("auctions", str(__doc__), {"simulated": "simulated"}, {"GCM": SETTINGS}, run, report),
+    *("auctions", str(__doc__), ["simulated"], {"GCM": SETTINGS}, run, "7"),
     count=5,
     counted="seeds",
     quick_count=2,
-    splits=lambda count: (("", seed) for seed in range(count)),
-    settings=lambda method: SETTINGS,
+    splits=named(""),
+    settings=lambda name, method: [SETTINGS],
     quick=QUICK,
 )

@@ -5,9 +5,7 @@ Under the published protocol, and under the training that is behind the paper's 
 
 from __future__ import annotations
 
-import argparse
 import json
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,8 +17,8 @@ from reproduce.methods import METHODS, methods_of
 from reproduce.released import training as released
 from reproduce.rendering.markdown import NOT_RUN, beside, markdown, number, shown
 from reproduce.rendering.tables import intervals, paper_cells
-from reproduce.runs import Fit, as_json
-from reproduce.study import Study
+from reproduce.runs import Settings
+from reproduce.study import Protocols, Study, named
 from reproduce.tasks import PAPER
 
 LATENT_DIMENSIONS = (4, 8, 12, 16)
@@ -29,17 +27,13 @@ SAMPLE_NUMBERS = (8, 16, 24, 32)
 NORTHEAST = (12, 16)
 
 
-def cells(numbers: tuple[str, ...], fit: Fit) -> list[Fit]:
+def _cells(own: Settings, *numbers: str) -> list[Settings]:
     """Every D and N, the other settings as they are.
 
     :param numbers: the settings that N is the value of.
     """
     return [
-        replace(
-            fit,
-            experiment="ablation",
-            settings=as_json({**fit.options, "z_dim": d, **dict.fromkeys(numbers, n)}),
-        )
+        {**own, "z_dim": d, **dict.fromkeys(numbers, n)}
         for d in LATENT_DIMENSIONS
         for n in SAMPLE_NUMBERS
     ]
@@ -57,6 +51,7 @@ def with_sizes(table: pd.DataFrame) -> pd.DataFrame:
 
 def report(table: pd.DataFrame, method: str) -> str:
     """N down, D across: AUC of a method, and the paper's beside it."""
+    table = with_sizes(table)
     paper = paper_cells("ablation_adult", "method", "sample_number", "latent_dim", "auc", "ci95")
     theirs = {(f"N = {n}", d): cell for (m, n, d), cell in paper.items() if m == method}
     rows = intervals(table[table["method"] == method], "N", "D")
@@ -70,7 +65,7 @@ def effects(table: pd.DataFrame) -> str:
     paper = pd.read_csv(PAPER / "ablation_adult.csv").assign(variant="published", seed=0)
     paper = paper.rename(columns={"latent_dim": "D", "sample_number": "N", "auc": "value"})
     lines = []
-    for source, every in (("ours", table), ("paper", paper)):
+    for source, every in (("ours", with_sizes(table)), ("paper", paper)):
         for (method, variant), rows in every.groupby(["method", "variant"]):
             means = rows.groupby(["N", "D"])["value"].mean()
             contrasts = [
@@ -95,51 +90,34 @@ def _contrast(cells: pd.DataFrame, inside: pd.Series) -> str:
     return shown(mean_interval(means[True] - means[False]))
 
 
-def _told(table: pd.DataFrame) -> str:
-    table, parts = with_sizes(table), []
-    for method in table["method"].unique():
-        parts.append(f"AUC of {method}, best epoch on the test rows\n\n{report(table, method)}")
-    return "\n\n".join(parts)
-
-
 _study = partial(
     Study,
-    about=str(__doc__),
-    datasets={"adult": "Adult"},
-    methods={name: METHODS[name] for name in methods_of("ablation")},
-    report=_told,
+    *("ablation", str(__doc__), ["adult"]),
+    {name: METHODS[name] for name in methods_of("ablation")},
+    page="5",
     counted="seeds",
     variant="published",
-    splits=lambda count: (("fixed", seed) for seed in range(count)),
+    splits=named("fixed"),
 )
-PROTOCOLS = {
-    "published": _study(
-        "ablation",
-        run=published.run,
-        protocol="published",
-        settings=partial(published.settings_of, "adult"),
-        cells=partial(cells, ("num_particles", "num_samples")),
-        quick=published.QUICK,
-    ),
-    "released": _study(
-        "ablation_released",
-        run=released.run,
-        quick_count=2,
-        protocol="released",
-        settings=lambda method: released.settings_of("adult", method)[0],
-        cells=partial(cells, ("draws",)),
-        quick=released.QUICK,
-        together=released.together,
-    ),
-}
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `python -m reproduce ablation`."""
-    parser.add_argument("--protocol", choices=list(PROTOCOLS), default="published")
-    PROTOCOLS["published"].add_arguments(parser)
-
-
-def main(arguments: argparse.Namespace) -> None:
-    """Run the cells that the table of a protocol lacks, and print their means."""
-    PROTOCOLS[arguments.protocol].main(arguments)
+STUDY = Protocols(
+    "protocol",
+    {
+        "published": _study(
+            run=published.run,
+            protocol="published",
+            settings=lambda name, method: _cells(
+                published.settings_of(name, method)[0], "num_particles", "num_samples"
+            ),
+            quick=published.QUICK,
+        ),
+        "released": _study(
+            run=released.run,
+            quick_count=2,
+            protocol="released",
+            settings=lambda name, method: _cells(released.settings_of(name, method)[0], "draws"),
+            quick=released.QUICK,
+            file="ablation_released",
+            together=released.together,
+        ),
+    },
+)

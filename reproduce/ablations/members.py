@@ -23,7 +23,7 @@ from reproduce.rendering.markdown import NOT_RUN, markdown, shown
 from reproduce.rendering.tables import star
 from reproduce.runs import Fit, Scores, Settings, as_json
 from reproduce.scores import distribution_scores
-from reproduce.study import Study, each
+from reproduce.study import Study
 from reproduce.tasks import TASKS, load, rows_of_fit
 
 DEFAULT = "default"
@@ -133,9 +133,8 @@ def report(table: pd.DataFrame, name: str) -> str:
     return markdown(["Part", "Change", *(f"{m}: gain" for m in metrics), "CPU seconds"], lines)
 
 
-TITLES = {name: TASKS[name].title for name in ("adult", "auto_mpg")}
 STUDY = Study(
-    *("members_ablation", str(__doc__), TITLES, LEVELS, run, each(TITLES, report)),
+    *("members_ablation", str(__doc__), ["adult", "auto_mpg"], LEVELS, run, "8"),
     count=3,
     counted="seeds",
     cells=cells,

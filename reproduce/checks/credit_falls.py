@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,12 +27,12 @@ from reproduce.data.credit_tables import (
     with_gaps,
     with_unseen_levels,
 )
-from reproduce.defaults.credit import prepared
+from reproduce.defaults.credit import prepared, trained
 from reproduce.methods.credit import METHODS, Predict, lacking, version_of
 from reproduce.rendering.credit_scores import MODES
 from reproduce.rendering.markdown import markdown
 from reproduce.runs import Fit, Scores, as_json
-from reproduce.study import Study, each
+from reproduce.study import Study
 
 #: A fall is a difference of probabilities above this; smaller ones are counted as rounding, since
 #: some libraries predict in float32, and solvers stop before a constraint holds to the last bit.
@@ -46,22 +46,19 @@ _SEED = 0
 
 def cells(fit: Fit) -> Iterable[Fit]:
     """Every kind of rows and type of numbers; of a model without constraints, one."""
-    found = []
+
+    def of(variant: str, kind: str, dtype: str, searches: Sequence[str]) -> Fit:
+        own = {**fit.options, "dtype": dtype, "pairs": PAIRS, "searches": searches}
+        return replace(fit, variant=variant, protocol=kind, settings=as_json(own))
+
     for kind in KINDS:
         if kind != "unseen levels" or fit.dataset != "compas":  # which has numbers alone
             whole = kind in ("held-out", "invented")
             for dtype in DTYPES if whole else DTYPES[:1]:
-                searches = SEARCHES if whole and dtype == DTYPES[0] else SEARCHES[:2]
-                settings = as_json(
-                    {**fit.options, "dtype": dtype, "pairs": PAIRS, "searches": searches}
-                )
-                found.append(replace(fit, variant=MODES[0], protocol=kind, settings=settings))
+                every = SEARCHES if whole and dtype == DTYPES[0] else SEARCHES[:2]
+                yield of(MODES[0], kind, dtype, every)
     if METHODS[fit.method].free:
-        settings = as_json(
-            {**fit.options, "dtype": DTYPES[0], "pairs": PAIRS, "searches": SEARCHES[:2]}
-        )
-        found.append(replace(fit, variant=MODES[1], settings=settings))
-    return found
+        yield of(MODES[1], fit.protocol, DTYPES[0], SEARCHES[:2])
 
 
 def rows_of(kind: str, rows: Split, directions: Directions) -> pd.DataFrame:
@@ -76,64 +73,43 @@ def rows_of(kind: str, rows: Split, directions: Directions) -> pd.DataFrame:
     return unseen
 
 
-def as_dtype(predict: Predict, dtype: str) -> Predict:
-    """A prediction of numbers in a floating-point type."""
+def searched(predict: Predict, X: pd.DataFrame, fit: Fit) -> MonotonicityAudit:
+    """The search of one kind of rows, their numbers in a floating-point type."""
+    options, every = fit.options, TABLES[fit.dataset].directions
+    directions = {column: sign for column, sign in every.items() if X[column].nunique() > 1}
+    own = {name: options[name] for name in ("pairs", "dtype", "searches")}
 
     def function(X: pd.DataFrame) -> Any:
-        return predict(X.astype(dict.fromkeys(X.select_dtypes("number"), dtype)))
+        types: Any = dict.fromkeys(X.select_dtypes("number"), options["dtype"])
+        return predict(X.astype(types))
 
-    return function
-
-
-def searched(predict: Predict, X: pd.DataFrame, name: str, options: Any) -> MonotonicityAudit:
-    """The search of one kind of rows."""
-    directions = {
-        column: sign for column, sign in TABLES[name].directions.items() if X[column].nunique() > 1
-    }
-    own: dict[str, Any] = {
-        "pairs": options["pairs"],
-        "dtype": options["dtype"],
-        "searches": options["searches"],
-    }
-    own["tolerance"] = TOLERANCE
-    return audit_table(as_dtype(predict, own["dtype"]), X, directions, **own, progress=False)
-
-
-def trained(fit: Fit) -> tuple[Split, Predict]:
-    """One method on the rows of its split."""
-    rows, train = prepared(fit)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return rows, train(rows.X, rows.y)
+    return audit_table(function, X, directions, **own, tolerance=TOLERANCE, progress=False)
 
 
 def find(fits: list[Fit], device: str = "cpu") -> list[Scores]:
     """The searches of one model, which is trained once."""
     if lacking(fits[0].method):
         return [{"seconds": 0.0, "epochs": 0} for _ in fits]
-    rows, predict = trained(fits[0])
-    found = []
-    for fit in fits:
-        start = time.process_time()
-        X = rows_of(fit.protocol, rows, TABLES[fit.dataset].directions)
-        scores: Scores
-        try:
-            predict(X[:2])
-        except Exception as error:  # of many types: a library that refuses such rows
-            print(f"{fit.method} on {fit.dataset} refuses {fit.protocol}: {one_line(error)[:200]}")
-            scores = {"refused": 1.0}
-        else:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                audit = searched(predict, X, fit.dataset, fit.options)
-            scores = {
-                "pairs": audit.pairs,
-                "falls": audit.violations,
-                "rounding": audit.rounding,
-                "largest drop": audit.largest_drop if audit.violations else 0.0,
-            }
-        found.append({**scores, "seconds": time.process_time() - start, "epochs": 0})
-    return found
+    rows = prepared(fits[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        predict = trained(fits[0], rows)
+        return [_found(fit, rows, predict) for fit in fits]
+
+
+def _found(fit: Fit, rows: Split, predict: Predict) -> Scores:
+    start = time.process_time()
+    X = rows_of(fit.protocol, rows, TABLES[fit.dataset].directions)
+    try:
+        predict(X[:2])
+    except Exception as error:  # of many types: a library that refuses such rows
+        print(f"{fit.method} on {fit.dataset} refuses {fit.protocol}: {one_line(error)[:200]}")
+        scores: Scores = {"refused": 1.0}
+    else:
+        audit = searched(predict, X, fit)
+        scores = {"pairs": audit.pairs, "falls": audit.violations, "rounding": audit.rounding}
+        scores["largest drop"] = audit.largest_drop if audit.violations else 0.0
+    return {**scores, "seconds": time.process_time() - start, "epochs": 0}
 
 
 def board(table: pd.DataFrame, name: str) -> str:
@@ -187,10 +163,10 @@ def named(table: pd.DataFrame, which: str) -> str:
 
 
 STUDY = Study(
-    *("credit_falls", str(__doc__), TITLES, METHODS, find, each(TITLES, board)),
+    *("credit_falls", str(__doc__), TITLES, METHODS, find, "B"),
     count=1,
     cells=cells,
-    settings=version_of,
+    settings=lambda name, method: [version_of(method)],
     quick={"pairs": QUICK_PAIRS, "rows": 500},
     jobs=1,
     together=lambda fit: (fit.dataset, fit.method, fit.variant),

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from reproduce.arguments import a_path
-from reproduce.checks.credit_falls import rows_of, searched, trained
+from reproduce.checks.credit_falls import rows_of, searched
 from reproduce.data.credit_tables import TABLES, TITLES
+from reproduce.defaults.credit import prepared, trained
 from reproduce.methods.credit import Predict, version_of
 from reproduce.rendering.credit_scores import MODES
 from reproduce.rendering.markdown import markdown
 from reproduce.results import RESULTS, versions, write_csv
-from reproduce.runs import Fit, as_json, read_results
+from reproduce.runs import Fit, add_output, as_json, read_results
 
 WITNESSES = "credit_witnesses.csv"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce credit_witnesses`."""
-    parser.add_argument("--output", type=a_path, default=Path("results"), help="folder of results")
+    add_output(parser)
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -45,28 +44,25 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def _witness(fit: Fit) -> dict[str, Any] | None:
-    rows, predict = trained(fit)
+    rows = prepared(fit)
+    predict = trained(fit, rows)
     X = rows_of(fit.protocol, rows, TABLES[fit.dataset].directions)
-    witness = searched(predict, X, fit.dataset, fit.options).witness
+    witness = searched(predict, X, fit).witness
     if witness is None:
         return None
     names = [c for c in TABLES[fit.dataset].directions if X[c].nunique() > 1]
     pair = X.iloc[[witness.row, witness.row]].reset_index(drop=True)
-    for name in names:
-        pair[name] = pair[name].astype("float64")
+    pair = pair.astype(dict.fromkeys(names, "float64"))
     pair[names] = np.stack([witness.r_low, witness.r_high])
     pair = _simple(pair, names, predict)
     low, high = _two(pair, predict)
     moved = [n for n in names if pair[n][0] != pair[n][1]]
+    safer, riskier = (json.dumps(pair.iloc[at].to_dict(), default=str) for at in (0, 1))
     return {
-        "dataset": fit.dataset,
-        "method": fit.method,
-        "seed": fit.seed,
-        "safer row": json.dumps(pair.iloc[0].to_dict(), default=str),
-        "riskier row": json.dumps(pair.iloc[1].to_dict(), default=str),
+        **{"dataset": fit.dataset, "method": fit.method, "seed": fit.seed},
+        **{"safer row": safer, "riskier row": riskier},
         "changed": ", ".join(f"{n} {pair[n][0]:g} to {pair[n][1]:g}" for n in moved),
-        "probability of the safer": low,
-        "probability of the riskier": high,
+        **{"probability of the safer": low, "probability of the riskier": high},
         "command": "python -m reproduce credit_witnesses",
         "versions": f"{versions()}; {as_json(version_of(fit.method))}",
     }
@@ -86,27 +82,18 @@ def _simple(pair: pd.DataFrame, names: list[str], predict: Predict) -> pd.DataFr
         return low - high
 
     least = 0.5 * fall(pair)
-    for name in names:
-        same = pair.assign(**{name: pair[name][0]})
-        if fall(same) >= least:
-            pair = same
-    for name in names:
-        whole = pair.assign(**{name: pair[name].round()})
-        if fall(whole) >= least:
-            pair = whole
+    for change in (lambda column: column[0], lambda column: column.round()):
+        for name in names:
+            changed = pair.assign(**{name: change(pair[name])})
+            pair = changed if fall(changed) >= least else pair
     return pair
 
 
 def witnesses(table: pd.DataFrame) -> str:
     """What changes between the two rows, and what the library predicts of each by itself."""
+    ends = ("probability of the safer", "probability of the riskier")
     lines = [
-        [
-            TITLES[row["dataset"]],
-            row["method"],
-            row["changed"],
-            f"{row['probability of the safer']:.4f}",
-            f"{row['probability of the riskier']:.4f}",
-        ]
+        [TITLES[row["dataset"]], row["method"], row["changed"], *(f"{row[e]:.4f}" for e in ends)]
         for row in table.to_dict("records")
     ]
     return markdown(["Table", "Method", "Riskier by", "Before", "After"], lines)

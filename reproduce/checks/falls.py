@@ -185,8 +185,7 @@ def report(table: pd.DataFrame) -> str:
 
 
 STUDY = Study(
-    *("falls", str(run.__doc__), dict.fromkeys([*KINDS, FALLING], ""), {"audit": None}),
-    *(run, report),
+    *("falls", str(run.__doc__), [*KINDS, FALLING], {"audit": None}, run, "10"),
     count=2,
     counted="threads",
     splits=lambda count: ((f"{threads + 1} threads", 0) for threads in range(count)),

@@ -55,7 +55,7 @@ PRIMITIVES = {
 }
 FLOAT32, IN_FLOAT32 = "every float32, in float64", "every float32"
 POWERS, RANDOM = "around powers of two", "random neighbours"
-ARGUMENTS = {name: name for name in (FLOAT32, IN_FLOAT32, POWERS, RANDOM)}
+ARGUMENTS = (FLOAT32, IN_FLOAT32, POWERS, RANDOM)
 
 
 def key_of(value: float, dtype: torch.dtype) -> int:
@@ -151,10 +151,10 @@ COUNTS = ("steps", "falls", "compared", "other layouts", "other lanes")
 #: Parts of the arguments, each of which is done and kept on its own.
 PARTS = 16
 STUDY = Study(
-    *("primitives", str(__doc__), ARGUMENTS, PRIMITIVES, run, report),
+    *("primitives", str(__doc__), ARGUMENTS, PRIMITIVES, run, "10"),
     counted="parts",
     count=PARTS,
     protocol="exhaustive",
-    settings=lambda method: {"capability": torch.backends.cpu.get_cpu_capability()},
+    settings=lambda *_: [{"capability": torch.backends.cpu.get_cpu_capability()}],
     quick={"blocks": 1},
 )

@@ -5,18 +5,14 @@ Ten random 4:1 splits of public sets, and ten simulated ones whose distributions
 
 from __future__ import annotations
 
-import time
-import warnings
-
 import numpy as np
 import pandas as pd
 
-from reproduce.data.ordered_data import REAL, SIMULATED, Array, Table, split
+from reproduce.curves import judged
+from reproduce.data.ordered_data import REAL, SIMULATED, Array, Table
 from reproduce.methods.distribution import METHODS, Predicted
-from reproduce.rendering.markdown import NOT_RUN
-from reproduce.rendering.tables import compared
-from reproduce.runs import Fit, Scores
-from reproduce.study import Study, each
+from reproduce.runs import Scores
+from reproduce.study import Study
 
 QUICK_ROWS = 150
 #: Thresholds of the integral that is the CRPS, the same for all methods.
@@ -58,37 +54,24 @@ def scores(predicted: Predicted, learn: Table, test: Table) -> Scores:
     return found
 
 
-def run(fit: Fit, device: str = "cpu") -> Scores:
-    """Scores of one method on one split."""
-    learn, test = split(fit.dataset, int(fit.split), 0, fit.options.get("rows"))
-    start = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        predict = METHODS[fit.method](learn, fit.seed)
-        spent = time.process_time() - start
-        found = scores(predict(test), learn, test)
-    return {**found, "seconds of a fit": spent, "seconds": spent, "epochs": 0}
-
-
 def report(table: pd.DataFrame, name: str) -> str:
     """Scores and coverages of one data set."""
-    return _compared(table, name, METRICS)
+    return judged.report(table, name, METHODS, METRICS)
 
 
 def widths(table: pd.DataFrame, name: str) -> str:
     """Widths of the intervals of one data set, and the rows in which quantiles cross."""
-    return _compared(table, name, WIDTHS)
+    return judged.report(table, name, METHODS, WIDTHS)
 
 
-def _compared(table: pd.DataFrame, name: str, metrics: tuple[str, ...]) -> str:
-    rows = table[table["dataset"] == name]
-    if rows.empty:
-        return f"{NOT_RUN.capitalize()}."
-    return compared(rows, list(METHODS), metrics, independent=name == SIMULATED)
-
-
-TITLES = {name: entry[0] for name, entry in REAL.items()} | {SIMULATED: "Simulated"}
 STUDY = Study(
-    *("distribution", str(__doc__), TITLES, METHODS, run, each(TITLES, report, widths)),
+    *(
+        "distribution",
+        str(__doc__),
+        [*REAL, SIMULATED],
+        METHODS,
+        judged.runner(METHODS, scores),
+        "13",
+    ),
     quick={"rows": QUICK_ROWS},
 )

@@ -6,8 +6,6 @@ and ten simulated ones.
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -16,12 +14,11 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from pyro_gcm.estimators import GCMRegressor
-from reproduce.curves.distribution import TITLES
-from reproduce.data.ordered_data import SIMULATED, Array, Table, split
+from reproduce.curves import judged
+from reproduce.data.ordered_data import REAL, SIMULATED, Array, Table
 from reproduce.methods.distribution import METHODS as DISTRIBUTIONS
-from reproduce.rendering.tables import compared
-from reproduce.runs import Fit, Scores
-from reproduce.study import Study, each
+from reproduce.runs import Scores
+from reproduce.study import Study
 
 COVERAGE = 0.9
 #: Share of the training rows with which the quantiles of a booster are made conformal.
@@ -93,38 +90,28 @@ METHODS: dict[str, Callable[[Table, int], Intervals]] = {
 }
 
 
-def run(fit: Fit, device: str = "cpu") -> Scores:
-    """Coverage, mean width and interval score (Gneiting and Raftery, 2007) of one method.
+def scores(ends: Array, learn: Table, test: Table) -> Scores:
+    """Coverage, mean width and interval score (Gneiting and Raftery, 2007) of intervals [n, 2].
 
     Width and score are in standard deviations of the training outcomes.
     """
-    learn, test = split(fit.dataset, int(fit.split), 0, fit.options.get("rows"))
-    start = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        intervals = METHODS[fit.method](learn, fit.seed)
-        spent = time.process_time() - start
-        low, high = np.sort(intervals(test), 1).T
+    low, high = np.sort(ends, 1).T
     outside = np.maximum(low - test.y, 0.0) + np.maximum(test.y - high, 0.0)
     unit, width = float(learn.y.std()), high - low
     return {
         "coverage": float((outside == 0.0).mean()),
         "width": float(width.mean()) / unit,
         "interval score": float((width + 2.0 / (1.0 - COVERAGE) * outside).mean()) / unit,
-        "seconds of a fit": spent,
-        "seconds": spent,
-        "epochs": 0,
     }
 
 
 def report(table: pd.DataFrame, name: str) -> str:
     """The scores of one data set."""
-    rows = table[table["dataset"] == name]
-    return compared(rows, list(METHODS), METRICS, independent=name == SIMULATED)
+    return judged.report(table, name, METHODS, METRICS)
 
 
 STUDY = Study(
-    *("intervals", str(__doc__), TITLES, METHODS, run, each(TITLES, report)),
+    *("intervals", str(__doc__), [*REAL, SIMULATED], METHODS, judged.runner(METHODS, scores), "13"),
     quick={"rows": 150},
     needs={"mapie": "rivals"},
 )

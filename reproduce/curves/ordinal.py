@@ -5,19 +5,15 @@ Ten random 4:1 splits of public sets, and ten simulated ones whose probabilities
 
 from __future__ import annotations
 
-import time
-import warnings
-
 import numpy as np
 import pandas as pd
 from sklearn.metrics import cohen_kappa_score
 
-from reproduce.data.ordered_data import ORDINAL, SIMULATED, Array, Table, split
+from reproduce.curves import judged
+from reproduce.data.ordered_data import ORDINAL, SIMULATED, Array, Table
 from reproduce.methods.ordinal import METHODS
-from reproduce.rendering.markdown import NOT_RUN
-from reproduce.rendering.tables import compared
-from reproduce.runs import Fit, Scores
-from reproduce.study import Study, each
+from reproduce.runs import Scores
+from reproduce.study import Study
 
 #: Levels of the simulated tables, and rows of --quick.
 LEVELS, QUICK_ROWS = 5, 150
@@ -30,7 +26,7 @@ METRICS = (
 )
 
 
-def scores(probability: Array, test: Table) -> Scores:
+def scores(probability: Array, learn: Table, test: Table) -> Scores:
     """Scores of probabilities [n, L] of levels, of which some may be negative by crossings.
 
     Where cumulative probabilities cross, they are sorted before they are scored.
@@ -55,27 +51,19 @@ def scores(probability: Array, test: Table) -> Scores:
     return found
 
 
-def run(fit: Fit, device: str = "cpu") -> Scores:
-    """Scores of one method on one split."""
-    learn, test = split(fit.dataset, int(fit.split), LEVELS, fit.options.get("rows"))
-    start = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        predict = METHODS[fit.method](learn, fit.seed)
-        spent = time.process_time() - start
-        return {**scores(predict(test), test), "seconds": spent, "epochs": 0}
-
-
 def report(table: pd.DataFrame, name: str) -> str:
     """Every metric of one data set."""
-    rows = table[table["dataset"] == name]
-    if rows.empty:
-        return f"{NOT_RUN.capitalize()}."
-    return compared(rows, list(METHODS), METRICS, independent=name == SIMULATED)
+    return judged.report(table, name, METHODS, METRICS)
 
 
-TITLES = {name: entry[0] for name, entry in ORDINAL.items()} | {SIMULATED: "Simulated"}
 STUDY = Study(
-    *("ordinal", str(__doc__), TITLES, METHODS, run, each(TITLES, report)),
+    *(
+        "ordinal",
+        str(__doc__),
+        [*ORDINAL, SIMULATED],
+        METHODS,
+        judged.runner(METHODS, scores, LEVELS),
+        "12",
+    ),
     quick={"rows": QUICK_ROWS},
 )

@@ -134,25 +134,19 @@ def _folds(repeats: int) -> list[tuple[str, int]]:
     return [(f"{repeat}.{fold}", repeat) for repeat in range(repeats) for fold in range(FOLDS)]
 
 
-def _version(method: str) -> dict[str, Any]:
+def _version(name: str, method: str) -> list[dict[str, Any]]:
     import sksurv
 
-    return {"scikit-survival": sksurv.__version__}
-
-
-def _told(table: pd.DataFrame) -> str:
-    parts = [f"{metric}\n\n{report(table, metric)}" for metric in METRICS]
-    return "\n\n".join([*parts, "What directions gain", worth(table)])
+    return [{"scikit-survival": sksurv.__version__}]
 
 
 STUDY = Study(
-    *("survival", str(__doc__), {name: entry.title for name, entry in TABLES.items()}, METHODS),
-    *(run, _told),
+    *("survival", str(__doc__), TABLES, METHODS, run, "11"),
     counted="repeats",
     protocol="5-fold",
     splits=_folds,
     settings=_version,
     quick={"shuffled": 1},
     needs={"sksurv": "compare"},
-    file_a_dataset=True,
+    file="survival_{dataset}",
 )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from reproduce.arguments import a_path
 from reproduce.rendering.markdown import markdown
 from reproduce.results import write_csv
+from reproduce.runs import add_output
 from reproduce.tasks import PAPER, TASKS, load
 
 SIZES = ("examples", "x_dim", "r_dim", "target")
@@ -52,9 +51,7 @@ def report(table: pd.DataFrame) -> str:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce datasets`."""
-    parser.add_argument(
-        "--output", type=a_path, default=Path("results"), help="folder of the results"
-    )
+    add_output(parser)
 
 
 def main(arguments: argparse.Namespace) -> None:

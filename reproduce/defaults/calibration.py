@@ -13,12 +13,12 @@ import torch
 from sklearn.metrics import brier_score_loss
 
 from pyro_gcm.estimators import GCMClassifier
-from reproduce.defaults.own_study import TASKS, load
-from reproduce.methods.defaults import version_of
+from reproduce.methods import version_of
 from reproduce.rendering.tables import compared
 from reproduce.runs import Fit, Scores
 from reproduce.scores import binary_scores
-from reproduce.study import Study, each
+from reproduce.study import Study
+from reproduce.tasks import TITLES, load
 
 #: Name -> the argument `calibrate`.
 WAYS: dict[str, bool | str] = {
@@ -35,7 +35,7 @@ METRICS = ("log score", "Brier score", "calibration error", "AUC")
 
 def run(fit: Fit, device: str = "cpu") -> Scores:
     """Scores of one way on one split."""
-    dataset = load(fit.dataset)
+    dataset = load(fit.dataset, fit.variant)
     learn, test = dataset.split(int(fit.split))
     learn = learn[: fit.options.get("rows", MOST)]
     X = torch.cat([dataset.x, dataset.r], 1).numpy()
@@ -51,15 +51,17 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
     return {name: scores[name] for name in METRICS} | {"seconds": seconds, "epochs": model.n_iter_}
 
 
-def _of_one(table: pd.DataFrame, name: str) -> str:
-    return compared(table[table["dataset"] == name], [*WAYS], METRICS)
+def report(table: pd.DataFrame) -> str:
+    """Every data set."""
+    parts = [
+        (TITLES[n], table[table["dataset"] == n]) for n in BINARY if n in set(table["dataset"])
+    ]
+    return "\n\n".join(f"{t}\n\n{compared(rows, [*WAYS], METRICS)}" for t, rows in parts)
 
 
-TITLES = {name: TASKS[name] for name in BINARY}
-report = each(TITLES, _of_one)
 STUDY = Study(
-    *("calibration", str(__doc__), TITLES, WAYS, run, report),
+    *("calibration", str(__doc__), BINARY, WAYS, run, "8"),
     count=5,
-    settings=lambda way: version_of("Members"),
+    settings=lambda name, way: [version_of("Members")],
     quick={"rows": QUICK_ROWS},
 )

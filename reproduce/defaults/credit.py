@@ -14,17 +14,15 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import pandas as pd
 from scipy import stats
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from reproduce.data.credit_tables import TABLES, TITLES, Array, Split, split
-from reproduce.methods.credit import METHODS, Predict, Train, lacking, version_of
-from reproduce.rendering.credit_prices import report
+from reproduce.methods.credit import METHODS, Predict, Rows, lacking, version_of
 from reproduce.rendering.credit_scores import MODES, RESAMPLED
 from reproduce.runs import Fit, Scores
 from reproduce.scores import expected_calibration_error
-from reproduce.study import Study, each
+from reproduce.study import Study
 
 #: Rows of a split at most, and of --quick.
 ROWS, QUICK_ROWS = 12_500, 500
@@ -52,35 +50,29 @@ def run(fits: list[Fit], device: str = "cpu") -> list[Scores]:
     clock = METHODS[fits[0].method].clock
     found, predicted = list[Scores](), dict[str, Array]()
     for fit in fits:
-        rows, train = prepared(fit)
-        start = clock()
+        rows, start = prepared(fit), clock()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            predict = train(rows.X, rows.y)
+            predict = trained(fit, rows)
             spent = clock() - start
-            predicted[fit.variant] = probability = tested(predict, rows.X_test)
-        times = {"seconds of a fit": spent, "seconds": spent, "epochs": 0}
-        found.append({**scored(rows.y_test, probability), **times})
+            probability = predict(rows.X_test).astype("float64").clip(0.0, 1.0)
+        predicted[fit.variant] = probability
+        scores = {name: score(rows.y_test, probability) for name, score in _SCORES.items()}
+        found.append({**scores, "seconds of a fit": spent, "seconds": spent, "epochs": 0})
     if len(predicted) == len(MODES):
         found[-1] |= price_bounds(rows.y_test, *map(predicted.__getitem__, MODES), seed=fit.seed)
     return found
 
 
-def prepared(fit: Fit) -> tuple[Split, Train]:
-    """The rows of a fit, and its method with the directions that it has: (X, y, **options)."""
+def prepared(fit: Fit) -> Split:
+    """The rows of a fit."""
+    return split(fit.dataset, fit.seed, fit.options.get("rows", ROWS))
+
+
+def trained(fit: Fit, rows: Split) -> Predict:
+    """The method of a fit, with the directions that it has."""
     directions = TABLES[fit.dataset].directions if fit.variant == MODES[0] else {}
-    train = partial(METHODS[fit.method].fit, directions=directions, seed=fit.seed)
-    return split(fit.dataset, fit.seed, fit.options.get("rows", ROWS)), train
-
-
-def tested(predict: Predict, X: pd.DataFrame) -> Array:
-    """Probabilities of rows, in float64."""
-    return predict(X).astype("float64").clip(0.0, 1.0)
-
-
-def scored(y: Array, probability: Array) -> Scores:
-    """Every score of probabilities, [B]."""
-    return {name: score(y, probability) for name, score in _SCORES.items()}
+    return METHODS[fit.method].fit(Rows(rows.X, rows.y, directions, fit.seed))
 
 
 def price_bounds(y: Array, with_: Array, free: Array, *, seed: int) -> Scores:
@@ -111,12 +103,12 @@ def _price(
 
 
 STUDY = Study(
-    *("credit", str(__doc__), TITLES, METHODS, run, each(TITLES, report)),
+    *("credit", str(__doc__), TITLES, METHODS, run, "B"),
     count=5,
     cells=cells,
-    settings=version_of,
+    settings=lambda name, method: [version_of(method)],
     quick={"rows": QUICK_ROWS},
     jobs=1,
-    file_a_dataset=True,
+    file="credit_{dataset}",
     together=lambda fit: (fit.dataset, fit.split, fit.method),
 )

@@ -12,7 +12,7 @@ import argparse
 import hashlib
 import inspect
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,94 +24,73 @@ from torch import Tensor
 from pyro_gcm import data
 from reproduce import tasks
 from reproduce.arguments import Refused, positive_count
-from reproduce.data import untouched_data
 from reproduce.defaults.untouched import held_out
-from reproduce.methods import Predictor, Rows
-from reproduce.methods.defaults import DEFAULTS, Default, version_of
+from reproduce.methods import DEFAULTS, Rows, version_of
 from reproduce.rendering.tables import every_metric
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments
-from reproduce.study import Study, each
+from reproduce.study import Study
 
-#: Rows of --quick.
-QUICK_ROWS = 400
-TASKS = {name: task.title for name, task in tasks.TASKS.items()} | {
-    name: entry.title for name, entry in untouched_data.UNTOUCHED.items()
-}
+TASKS = tasks.TITLES
 
 
 @cache
 def imported(name: str) -> Callable[..., Any]:
     """What "module:attribute" names.
 
-    :raises Refused: if it cannot be imported or called.
+    :raises Refused: if it cannot be imported.
     """
-    module, colon, attribute = name.partition(":")
+    module, _, attribute = name.partition(":")
     try:
-        found = getattr(import_module(module), attribute) if colon else None
+        function: Callable[..., Any] = getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise Refused(f"{name} cannot be imported: {error}") from error
-    if not callable(found):
-        raise Refused(f"{name} must be module:function, or module:class")
-    function: Callable[..., Any] = found
     return function
 
 
-class Checked:
+class _Outside:
     """A model from outside, whose predictions have to be one finite number a row."""
 
-    def __init__(self, name: str, model: Any) -> None:
-        self._name, self._model = name, model
-        if not hasattr(model, "predict"):
-            raise Refused(f"{name} must return a model with predict(x, r), got {type(model)}")
+    def __init__(self, name: str, rows: Rows, seed: int) -> None:
+        self.name, self.model = name, imported(name)(rows, seed)
 
     def predict(self, x: Tensor, r: Tensor) -> Tensor:
         """The predictions, [B], float64."""
-        with torch.no_grad():
-            values = torch.as_tensor(self._model.predict(x, r)).double()
+        values = torch.as_tensor(self.model.predict(x, r)).detach().double()
         if values.shape != x.shape[:1] or not values.isfinite().all():
-            wanted = f"finite, of shape [{len(x)}]"
-            raise Refused(f"{self._name} must predict {wanted}, got shape {list(values.shape)}")
+            wanted = f"finite, of shape [{len(x)}], got shape {list(values.shape)}"
+            raise Refused(f"{self.name} must predict {wanted}")
         return values
-
-
-def _fit(name: str, rows: Rows, seed: int, device: str) -> tuple[Predictor, int]:
-    return Checked(name, imported(name)(rows, seed)), 0
-
-
-def _method(name: str) -> Default:
-    return DEFAULTS[name] if name in DEFAULTS else Default(partial(_fit, name), "")
 
 
 def load(name: str) -> data.Dataset:
     """A data set of the report, or one from outside."""
-    if name in tasks.TASKS:
+    if name in TASKS:
         return tasks.load(name, "default")
-    dataset = untouched_data.load(name) if name in TASKS else imported(name)()
-    if not isinstance(dataset, data.Dataset):
-        raise Refused(f"{name} must return a pyro_gcm.data.Dataset, got {type(dataset)}")
+    dataset: data.Dataset = imported(name)()
     return dataset
 
 
 def run(fit: Fit, device: str = "cpu") -> Scores:
     """Scores of one method on one split."""
     dataset, limit = load(fit.dataset), fit.options.get("rows")
-    if limit:
-        order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(0))
-        dataset = dataset.subset(order[:limit])
-    return held_out(_method(fit.method), dataset, fit, device)
+    order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(0))
+    dataset = dataset.subset(order[:limit]) if limit else dataset
+    own = None if fit.method in DEFAULTS else lambda rows: _Outside(fit.method, rows, fit.seed)
+    return held_out(dataset, fit, device, own)
 
 
-def settings(method: str) -> Settings:
+def settings(name: str, method: str) -> list[Settings]:
     """What decides what a method is: a version, or the source of the file from outside."""
     if method in DEFAULTS:
-        return version_of(method)
+        return [version_of(method)]
     source = Path(str(inspect.getsourcefile(imported(method)))).read_bytes()
-    return {"source": hashlib.sha256(source).hexdigest()[:12]}
+    return [{"source": hashlib.sha256(source).hexdigest()[:12]}]
 
 
-def report(table: pd.DataFrame, name: str) -> str:
-    """Means of every metric on a data set, the best in bold."""
-    return every_metric(table[table["dataset"] == name])
+def report(table: pd.DataFrame) -> str:
+    """Means of every metric on every data set, the best in bold."""
+    parts = table.groupby("dataset", sort=False)
+    return "\n\n".join(f"{TASKS.get(name, name)}\n\n{every_metric(rows)}" for name, rows in parts)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -129,17 +108,21 @@ def main(arguments: argparse.Namespace) -> None:
 
     :raises Refused: if what was named is not there, before any fit.
     """
-    arguments.datasets = [*arguments.tasks, *arguments.task]
+    arguments.datasets = [*arguments.tasks, *map(str, arguments.task)]
     arguments.methods = [*arguments.method, *arguments.methods]
     if not arguments.datasets:
         raise Refused(f"--tasks needs one of {', '.join(TASKS)}, or --task module:function")
     for name in [*arguments.task, *arguments.method]:
         imported(name)
-    titles = {name: TASKS.get(name, name) for name in arguments.datasets}
     methods = dict.fromkeys(arguments.methods)
     study = Study(
-        *("study", str(__doc__), titles, methods, run, each(titles, report)),
+        "study",
+        str(__doc__),
+        arguments.datasets,
+        methods,
+        run,
+        report,
         settings=settings,
-        quick={"rows": QUICK_ROWS},
+        quick={"rows": 400},
     )
     study.main(arguments)

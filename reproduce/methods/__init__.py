@@ -6,7 +6,8 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, Protocol
+from importlib import import_module
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ import pyro_gcm
 from pyro_gcm import GCM, IGCM, FitResult, baselines, data, fit_members
 from pyro_gcm.responses import Continuous
 from pyro_gcm.training import AdamW, Diverged
+from reproduce.arguments import Refused
 from reproduce.runs import Settings
 
 #: Name of a setting -> its three values in the search, the default first.
@@ -77,6 +79,10 @@ class Method:
     :param estimator: trained by its method fit(x, r, y), without epochs.
     :param trees: a booster's name for the number of its trees; empty for other methods.
     :param paper: the method of the paper's tables that it stands beside.
+    :param package: the module whose version decides what its defaults are.
+    :param density: whether it has a density of a continuous y. Where it has not, the density is
+        normal around its prediction, as wide as its errors on a fifth of the training rows that it
+        was not trained on.
     """
 
     make: Callable[..., Any]
@@ -89,6 +95,8 @@ class Method:
     estimator: bool = False
     trees: str = ""
     paper: str | None = None
+    package: str = "pyro_gcm"
+    density: bool = False
 
 
 def levels(name: str, *values: Any) -> Levels:
@@ -110,23 +118,15 @@ def seeded(make: Callable[..., Any]) -> Callable[..., Any]:
 class DefaultMembers:
     """What `pyro_gcm.fit_members` makes of a table when nothing else is chosen.
 
-    :param seed: of the weights, the batches and the rows for early stopping.
+    :param options: response, seed and device.
     """
 
-    model: GCM
+    def __init__(self, **options: Any) -> None:
+        self.options = options
 
-    def __init__(self, *, response: Literal["binary", "continuous"], seed: int) -> None:
-        self.response, self.seed = response, seed
-
-    def fit(self, x: Tensor, r: Tensor, y: Tensor) -> DefaultMembers:
-        """Train on rows; returns itself."""
-        options: dict[str, Any] = {"response": self.response, "seed": self.seed}
-        self.model = fit_members(x, r, y, **options, device="cpu", progress=False).model
-        return self
-
-    def predict(self, x: Tensor, r: Tensor) -> Tensor:
-        """Pr(y = 1) or the mean, [B]."""
-        return self.model.predict(x, r)
+    def fit(self, x: Tensor, r: Tensor, y: Tensor) -> GCM:
+        """Train on rows."""
+        return fit_members(x, r, y, **self.options, progress=False).model
 
 
 #: Forms of GCM: the paper's, that with alternatives, and that with splines of the revenues as well.
@@ -167,8 +167,11 @@ def _network(make: Callable[..., Any], own: Levels, *more: str, **attributes: An
 
 _FORM = levels("form", "paper", "canonical", "paper")
 _PAPER_LOSS = {"kernel_guide": "amortised", "objective": "paper"}
-_gcm_method = partial(Method, _gcm, latent=True)
-_igcm_method = partial(Method, _igcm, latent=True, strict=False)
+_gcm_method = partial(Method, _gcm, latent=True, density=True)
+_igcm_method = partial(Method, _igcm, latent=True, strict=False, density=True)
+_boosted: Any = baselines.MonotoneBoosting
+_boosting = partial(Method, grid={}, estimator=True)
+_members = partial(Method, DefaultMembers, grid={}, estimator=True, density=True)
 
 #: Name -> method, in the order of the tables.
 METHODS: dict[str, Method] = {
@@ -197,7 +200,12 @@ METHODS: dict[str, Method] = {
         },
         estimator=True,
         trees="max_iter",
+        package="sklearn",
     ),
+    **{
+        name: _boosting(partial(_boosted, name.lower()), (), package=name.lower())
+        for name in ("XGBoost", "LightGBM")
+    },
     "GCM": _gcm_method(
         (*_PUBLIC, "quantile", "ablation", "timing"),
         levels("form", "plain", "alternatives", "splines"),
@@ -207,8 +215,29 @@ METHODS: dict[str, Method] = {
     # The losses of the paper that were found wanting are in the published protocol only.
     "GCM (literal)": _gcm_method(("published",), fixed={"prior": "standard"}, paper="GCM"),
     "IGCM (paper loss)": _igcm_method(("published",), fixed=_PAPER_LOSS, paper="IGCM"),
-    "Members, default": Method(DefaultMembers, ("members",), grid={}, estimator=True),
+    "Members, default": _members(("members",)),
+    "CatBoost": _boosting(partial(baselines.MonotoneBoosting, "catboost"), (), package="catboost"),
+    "Members": _members(()),
 }
+#: The neural methods that the paper compares with.
+NETWORKS = ("PosNN", "MM", "SMM", "CMNN", "SMNN", "Hint", "PWL")
+#: Methods that are also run with the defaults of their libraries.
+DEFAULTS = (
+    *("HistGradientBoosting", "XGBoost", "LightGBM", "CatBoost", "Members", "GCM", "IGCM"),
+    *NETWORKS,
+)
+
+
+def version_of(method: str) -> Settings:
+    """The version of the library whose defaults a method has.
+
+    :raises Refused: if it is not installed.
+    """
+    package = METHODS[method].package
+    try:
+        return {package: import_module(package).__version__}
+    except ImportError as error:
+        raise Refused(f"{method} needs {package}: pip install pyro-gcm[boosting]") from error
 
 
 def methods_of(experiment: str) -> list[str]:
@@ -240,7 +269,7 @@ _OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 def train(
     method: str,
     rows: Rows,
-    settings: Settings,
+    settings: Settings | None,
     seed: int,
     *,
     device: str = "cpu",
@@ -251,13 +280,17 @@ def train(
     :param settings: of the model and of the training: epochs, batch_size, learning_rate,
         optimizer ("adam" or "sgd"; torch's Adam where it is left out), weight_decay, schedule
         ("cosine"; a constant rate where it is left out), validation, num_particles,
-        objective, elbo, standardize; the others go to the model.
+        objective, elbo, standardize; the others go to the model. None for all defaults.
     :param watch: called with the number of steps and the model, before the first and after each.
     :raises Diverged: if the loss is infinite or NaN.
     """
     entry = METHODS[method]
     if entry.estimator:
-        options = {**settings, **entry.fixed}
+        options = {
+            **(settings or {}),
+            **entry.fixed,
+            **({"device": device} if entry.density else {}),
+        }
         estimator = entry.make(response=rows.response, seed=seed, **options)
         return estimator.fit(rows.x, rows.r, rows.y), None
     model, training = made(method, rows, settings, seed)
@@ -274,15 +307,16 @@ def train(
     return model, result
 
 
-def made(method: str, rows: Rows, settings: Settings, seed: int) -> tuple[Any, Settings]:
+def made(method: str, rows: Rows, settings: Settings | None, seed: int) -> tuple[Any, Settings]:
     """A model of a method that is no estimator, for such rows, and the options of its training.
 
     :param settings: as in `train`.
     """
     entry = METHODS[method]
-    options = {**settings, **entry.fixed}
+    options = {**(settings or {}), **entry.fixed}
     training = {name: options.pop(name) for name in _TRAINING if name in options}
-    training["schedule"] = options.pop("schedule", None)
+    if settings is not None:
+        training["schedule"] = options.pop("schedule", None)
     decay = options.pop("weight_decay", 0.0)
     if "optimizer" in options:
         make_optimizer = _OPTIMIZERS[options.pop("optimizer")]

@@ -21,29 +21,27 @@ from reproduce.runs import Settings
 #: Alternatives and costs of each, by name.
 _EVENTS = {"1x2": (1, 2), "3x3": (3, 3), "6x4": (6, 4)}
 
-#: Members of every trial: more of them never hurt, and cost time.
-MEMBERS = 16
-#: The first trial of members: the defaults of the library, with more members.
-MEMBERS_DEFAULT: Settings = {
-    "width factor": 1.0,
-    "epochs factor": 1.0,
-    "dropout factor": 1.0,
-    "learning_rate": 0.008,
-    "weight_decay": 0.01,
-    "flat": False,
-    "event": "3x3",
+#: Members of every trial, more of which never hurt, and cost time. The first trial has the defaults
+#: of the library.
+MEMBERS: Settings = {
+    "members": 16,
+    "width factor": (1.0, [0.5, 1.0, 2.0]),
+    "epochs factor": (1.0, (0.5, 2.0, "log")),
+    "dropout factor": (1.0, (0.0, 2.0)),
+    "learning_rate": (0.008, (0.002, 0.02, "log")),
+    "weight_decay": (0.01, (1e-3, 0.1, "log")),
+    "flat": (False, [False, True]),
+    "event": ("3x3", list(_EVENTS)),
 }
-
-
-MEMBERS_SPACE: Settings = {
-    "members": MEMBERS,
-    "width factor": [0.5, 1.0, 2.0],
-    "epochs factor": (0.5, 2.0, "log"),
-    "dropout factor": (0.0, 2.0),
-    "learning_rate": (0.002, 0.02, "log"),
-    "weight_decay": (1e-3, 0.1, "log"),
-    "flat": [False, True],
-    "event": list(_EVENTS),
+#: A GCM with a sampled z.
+SAMPLED: Settings = {
+    "hidden": (32, [16, 32, 64, 128]),
+    "epochs factor": (1.5, (0.5, 3.0, "log")),
+    "learning_rate": (0.01, (0.001, 0.03, "log")),
+    "weight_decay": (1e-4, (1e-5, 0.1, "log")),
+    "event": ("3x3", list(_EVENTS)),
+    "revenue_map": ("piecewise_linear", ["piecewise_linear", "positive_linear"]),
+    "z_dim": (4, [2, 4, 8]),
 }
 
 
@@ -73,28 +71,6 @@ def fit_members_of(rows: Rows, until: Rows | int, settings: Settings, seed: int)
     model = build_members(chosen, *sizes, response=rows.response, seed=seed)
     options = {**vars(chosen.training(model))}
     return _trained(model, rows, until, seed, options)
-
-
-GCM_DEFAULT: Settings = {
-    "hidden": 32,
-    "epochs factor": 1.5,
-    "learning_rate": 0.01,
-    "weight_decay": 1e-4,
-    "event": "3x3",
-    "revenue_map": "piecewise_linear",
-    "z_dim": 4,
-}
-
-
-GCM_SPACE: Settings = {
-    "hidden": [16, 32, 64, 128],
-    "epochs factor": (0.5, 3.0, "log"),
-    "learning_rate": (0.001, 0.03, "log"),
-    "weight_decay": (1e-5, 0.1, "log"),
-    "event": list(_EVENTS),
-    "revenue_map": ["piecewise_linear", "positive_linear"],
-    "z_dim": [2, 4, 8],
-}
 
 
 def fit_gcm(rows: Rows, until: Rows | int, settings: Settings, seed: int) -> tuple[Predictor, int]:

@@ -73,133 +73,87 @@ def _boosting(library: Any, trees: str, **fixed: Any) -> Callable[..., tuple[Pre
 
 #: The range of a smallest leaf ends at a tenth of the rows, but not below 20 or above 200.
 _LEAF = ("rows",)
-_RATE, _LEAVES, _SHARE = (0.01, 0.3, "log"), (4, 128, "log"), (0.3, 1.0)
+_RATE, _SHARE, _HALF = (0.05, (0.01, 0.3, "log")), (1.0, (0.3, 1.0)), (0.5, 1.0)
+_LEAVES, _PENALTY = (31, (4, 128, "log")), (1e-3, 100.0, "log")
 _LIGHTGBM = {
     "learning_rate": _RATE,
     "num_leaves": _LEAVES,
-    "reg_lambda": (1e-3, 100.0, "log"),
-    "min_child_samples": _LEAF,
+    "reg_lambda": (1e-3, _PENALTY),
+    "min_child_samples": (20, _LEAF),
     "colsample_bytree": _SHARE,
-    "subsample": (0.5, 1.0),
-    "monotone_constraints_method": ["basic", "intermediate", "advanced"],
+    "subsample": (1.0, _HALF),
+    "monotone_constraints_method": ("basic", ["basic", "intermediate", "advanced"]),
 }
 _XGBOOST = {
     "learning_rate": _RATE,
     "max_leaves": _LEAVES,
-    "reg_lambda": (1e-3, 100.0, "log"),
-    "min_child_weight": (0.1, 100.0, "log"),
+    "reg_lambda": (1.0, _PENALTY),
+    "min_child_weight": (1.0, (0.1, 100.0, "log")),
     "colsample_bytree": _SHARE,
-    "subsample": (0.5, 1.0),
+    "subsample": (1.0, _HALF),
 }
 # Its trees are symmetric, of 2^depth leaves: 4 to 128. There is no smallest leaf in them. The
 # default of `leaf_estimation_iterations` would be another one above 200 trees than below: the model
 # with the number of trees found would not be the one that stopped there.
 _CATBOOST = {
     "learning_rate": _RATE,
-    "depth": (2, 7),
-    "l2_leaf_reg": (0.1, 100.0, "log"),
-    "random_strength": (0.1, 10.0, "log"),
-    "leaf_estimation_iterations": (1, 10, "log"),
+    "depth": (6, (2, 7)),
+    "l2_leaf_reg": (3.0, (0.1, 100.0, "log")),
+    "random_strength": (1.0, (0.1, 10.0, "log")),
+    "leaf_estimation_iterations": (10, (1, 10, "log")),
     "rsm": _SHARE,
-    "subsample": (0.5, 1.0),
+    "subsample": (0.8, _HALF),
 }
 _HIST = {
     "learning_rate": _RATE,
     "max_leaf_nodes": _LEAVES,
-    "l2_regularization": (1e-3, 100.0, "log"),
-    "min_samples_leaf": _LEAF,
+    "l2_regularization": (1e-3, _PENALTY),
+    "min_samples_leaf": (20, _LEAF),
     "max_features": _SHARE,
 }
 
 
-def _space(ranges: Mapping[str, Any]) -> Callable[[Trial, int, int], Settings]:
-    """A space of ranges (low, high) or (low, high, "log"), choices in a list, and constants."""
+def _searched(table: Mapping[str, Any], fit: Callable[..., Any], **more: Any) -> Searched:
+    """A method with a table: name -> its value in the first trial and its range, or a constant.
+
+    A range is (low, high) or (low, high, "log"), or choices in a list.
+    """
 
     def space(trial: Trial, n: int, d: int) -> Settings:
-        return {name: _asked(trial, name, of, n) for name, of in ranges.items()}
+        return {
+            name: _asked(trial, name, of[1], n) if isinstance(of, tuple) else of
+            for name, of in table.items()
+        }
 
-    return space
+    default = {name: of[0] for name, of in table.items() if isinstance(of, tuple)}
+    return Searched(space, fit, default, **more)
 
 
 def _asked(trial: Trial, name: str, of: Any, n: int) -> Any:
     if isinstance(of, list):
         return trial.suggest_categorical(name, of)
-    if not isinstance(of, tuple):
-        return of
     low, high, *log = (2, min(200, max(20, n // 10)), "log") if of == _LEAF else of
     suggest: Any = trial.suggest_int if isinstance(low, int) else trial.suggest_float
     return suggest(name, low, high, log=bool(log))
 
 
-_SAMPLING = {"colsample_bytree": 1.0, "subsample": 1.0}
+_GROWN = {"tree_method": "hist", "grow_policy": "lossguide", "max_depth": 0}
 #: Name -> method, in the order of the tables. The first trial has the library's own defaults (no
 #: penalty is a small one), but a learning rate that suits early stopping.
 SEARCHED: dict[str, Searched] = {
-    "Members": Searched(
-        _space(networks.MEMBERS_SPACE),
-        networks.fit_members_of,
-        networks.MEMBERS_DEFAULT,
-        density=True,
-    ),
+    "Members": _searched(networks.MEMBERS, networks.fit_members_of, density=True),
     "Members, default": Searched(None, networks.fit_members_of, {}, density=True),
-    "GCM": Searched(
-        _space(networks.GCM_SPACE), networks.fit_gcm, networks.GCM_DEFAULT, density=True
-    ),
-    "LightGBM": Searched(
-        _space(_LIGHTGBM),
-        _boosting("lightgbm", "n_estimators", n_jobs=1, subsample_freq=1),
-        {
-            "learning_rate": 0.05,
-            "num_leaves": 31,
-            "reg_lambda": 1e-3,
-            "min_child_samples": 20,
-            **_SAMPLING,
-            "monotone_constraints_method": "basic",
-        },
+    "GCM": _searched(networks.SAMPLED, networks.fit_gcm, density=True),
+    "LightGBM": _searched(
+        *(_LIGHTGBM, _boosting("lightgbm", "n_estimators", n_jobs=1, subsample_freq=1)),
         package="lightgbm",
     ),
-    "XGBoost": Searched(
-        _space(_XGBOOST),
-        _boosting(
-            "xgboost",
-            "n_estimators",
-            n_jobs=1,
-            tree_method="hist",
-            grow_policy="lossguide",
-            max_depth=0,
-        ),
-        {
-            "learning_rate": 0.05,
-            "max_leaves": 31,
-            "reg_lambda": 1.0,
-            "min_child_weight": 1.0,
-            **_SAMPLING,
-        },
-        package="xgboost",
+    "XGBoost": _searched(
+        *(_XGBOOST, _boosting("xgboost", "n_estimators", n_jobs=1, **_GROWN)), package="xgboost"
     ),
-    "CatBoost": Searched(
-        _space(_CATBOOST),
-        _boosting("catboost", "iterations", thread_count=1, bootstrap_type="MVS"),
-        {
-            "learning_rate": 0.05,
-            "depth": 6,
-            "l2_leaf_reg": 3.0,
-            "random_strength": 1.0,
-            "leaf_estimation_iterations": 10,
-            "rsm": 1.0,
-            "subsample": 0.8,
-        },
+    "CatBoost": _searched(
+        *(_CATBOOST, _boosting("catboost", "iterations", thread_count=1, bootstrap_type="MVS")),
         package="catboost",
     ),
-    "HistGradientBoosting": Searched(
-        _space(_HIST),
-        _boosting("sklearn", "max_iter"),
-        {
-            "learning_rate": 0.05,
-            "max_leaf_nodes": 31,
-            "l2_regularization": 1e-3,
-            "min_samples_leaf": 20,
-            "max_features": 1.0,
-        },
-    ),
+    "HistGradientBoosting": _searched(_HIST, _boosting("sklearn", "max_iter")),
 }

@@ -206,8 +206,7 @@ def report(table: pd.DataFrame) -> str:
 
 
 STUDY = Study(
-    *("reference_posteriors", str(__doc__), {name: p.title for name, p in PROBLEMS.items()}),
-    *(METHODS, run, report),
+    *("reference_posteriors", str(__doc__), PROBLEMS, METHODS, run, "16"),
     count=1,
     counted="seeds",
     protocol="known",

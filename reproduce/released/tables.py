@@ -16,7 +16,7 @@ from reproduce.released.networks import FORMS, POSITIVE
 from reproduce.released.rows import KNOWN_ROWS
 from reproduce.released.training import CHANGES, MAPPED, Z_DIM, changes_of, settings_of
 from reproduce.rendering.markdown import NOT_RUN, beside, grid, markdown, number, shown
-from reproduce.rendering.tables import intervals, paper_table_3
+from reproduce.rendering.tables import intervals, paper_table_3, titles
 from reproduce.tasks import TASKS, own_metric
 
 #: What the networks of GCM and IGCM have unless a call says otherwise.
@@ -29,24 +29,13 @@ _OWN = next(iter(POSITIVE))
 Cells = Mapping[Any, Interval]
 
 
-def report(table: pd.DataFrame) -> str:
-    """What `python -m reproduce public` prints of the released protocol."""
-    return f"{cells(table)}\n\n{networks(table)}"
-
-
-def report_changes(table: pd.DataFrame) -> str:
-    """What it prints of the changes."""
-    there = [name for name in TASKS if name in set(table["dataset"])]
-    return "\n\n".join(f"{TASKS[name].title}\n\n{changes(table, name)}" for name in there)
-
-
 def cells(table: pd.DataFrame) -> str:
     """Ours and the paper's, of the data sets that are the paper's."""
     ours = _main(table)
     names = _compared(ours)
-    columns = {name: f"{TASKS[name].title}, {TASKS[name].metric}" for name in names}
-    lower = {name: TASKS[name].lower_is_better for name in names}
     kept = {key: cell for key, cell in ours.items() if key[1] in names}
+    lower = {name: TASKS[name].lower_is_better for name in names}
+    columns = titles(names)
     return beside(kept, paper_table_3(), {name: name for name in FORMS}, columns, lower)
 
 
@@ -54,17 +43,14 @@ def differences(table: pd.DataFrame) -> str:
     """Ours minus the paper's, cell by cell; † where the intervals have no point in common."""
     ours, theirs = _main(table), paper_table_3()
     names = _compared(ours)
-    lines = []
-    for method in NINE:
-        line = [method]
-        for name in names:
-            our, their = ours.get((method, name)), theirs[method, name]
-            if our is None or math.isnan(our.mean):
-                line.append("–")
-                continue
-            mark = "†" if meet(our, their) is False else ""
-            line.append(f"{our.mean - their.mean:+.4f}{mark}")
-        lines.append(line)
+
+    def text(method: str, name: str) -> str:
+        our, their = ours.get((method, name)), theirs[method, name]
+        if our is None or math.isnan(our.mean):
+            return "–"
+        return f"{our.mean - their.mean:+.4f}{'†' if meet(our, their) is False else ''}"
+
+    lines = [[method, *(text(method, name) for name in names)] for method in NINE]
     return markdown(["Method", *(TASKS[name].title for name in names)], lines)
 
 
@@ -80,26 +66,20 @@ def stand_in(table: pd.DataFrame) -> str:
 def share(table: pd.DataFrame, *names: str) -> str:
     """How many of our cells meet the paper's, on some data sets; those of known rows by default."""
     ours, theirs = _main(table), paper_table_3()
-    found = [
-        meet(ours[key], theirs[key])
-        for key in theirs
-        if key in ours and key[1] in (names or KNOWN_ROWS)
-    ]
-    known = [each for each in found if each is not None]
+    keys = [key for key in theirs if key in ours and key[1] in (names or KNOWN_ROWS)]
+    known = [each for key in keys if (each := meet(ours[key], theirs[key])) is not None]
     return f"{sum(known)} of {len(known)}" if known else NOT_RUN
 
 
 def apart(table: pd.DataFrame) -> str:
     """The cells that do not meet, by how much ours are off, on the data sets of known rows."""
-    ours, theirs = _main(table), paper_table_3()
-    lines = []
-    for (method, name), cell in ours.items():
+    theirs, lines = paper_table_3(), []
+    for (method, name), cell in _main(table).items():
         their = theirs.get((method, name))
         if name in KNOWN_ROWS and their is not None and meet(cell, their) is False:
-            gap = f"{cell.mean - their.mean:+.4f}"
+            numbers = number(cell.mean), number(their.mean), f"{cell.mean - their.mean:+.4f}"
             reach = f"{cell.half + their.half:.4f}"
-            lines.append([TASKS[name].title, method, number(cell.mean), number(their.mean)])
-            lines[-1] += [gap, reach]
+            lines.append([TASKS[name].title, method, *numbers, reach])
     header = ["Data set", "Method", "ours", "paper", "difference", "sum of the intervals"]
     return markdown(header, lines) if lines else "None."
 
@@ -108,32 +88,32 @@ def from_mean(table: pd.DataFrame) -> str:
     """Differences from the mean of a column, ours and the paper's, where the rows are a guess."""
     ours, theirs = _main(table), paper_table_3()
     names = [name for name in _compared(ours) if name not in KNOWN_ROWS]
-    lines = []
-    for method in FORMS:
-        line = [method]
-        for name in names:
-            shared = [key for key in theirs if key[1] == name and key in ours]
-            if (method, name) not in shared:
-                line += ["–", "–"]
-                continue
-            for found in (ours, theirs):
-                mean = sum(found[key].mean for key in shared) / len(shared)
-                line.append(f"{found[method, name].mean - mean:+.4f}")
-        lines.append(line)
-    titles = [f"{TASKS[name].title}, {whose}" for name in names for whose in ("ours", "paper")]
-    return markdown(["Method", *titles], lines) if names else "None so far."
+
+    def text(method: str, name: str, found: Cells) -> str:
+        shared = [key for key in theirs if key[1] == name and key in ours]
+        if (method, name) not in shared:
+            return "–"
+        mean = sum(found[key].mean for key in shared) / len(shared)
+        return f"{found[method, name].mean - mean:+.4f}"
+
+    pairs = list(product(names, (ours, theirs)))
+    lines = [[method, *(text(method, *pair) for pair in pairs)] for method in FORMS]
+    heads = [f"{TASKS[name].title}, {whose}" for name in names for whose in ("ours", "paper")]
+    return markdown(["Method", *heads], lines) if names else "None so far."
 
 
 def order(table: pd.DataFrame) -> str:
     """Kendall's tau of our means with the paper's, of every data set that has all methods."""
-    lines = []
-    for name, task in TASKS.items():
-        if task.stand_in:
-            continue
-        found = _tau(_main(table), name)
-        if found is not None:
-            p_value = "< 0.001" if found[1] < 0.001 else f"{found[1]:.3f}"
-            lines.append([task.title, f"{found[0]:+.2f}", p_value])
+    taus = {name: _tau(_main(table), name) for name, task in TASKS.items() if not task.stand_in}
+    lines = [
+        [
+            TASKS[name].title,
+            f"{found[0]:+.2f}",
+            "< 0.001" if found[1] < 0.001 else f"{found[1]:.3f}",
+        ]
+        for name, found in taus.items()
+        if found is not None
+    ]
     return markdown(["Data set", "Kendall's tau", "p-value"], lines)
 
 
@@ -146,13 +126,12 @@ def networks(table: pd.DataFrame) -> str:
         ).items()
         if (own := _own(settings))
     }
-    names = [name for name in TASKS if name in {name for _, name in found}]
+    columns = titles({name for _, name in found})
     lines = []
     for label in dict.fromkeys(label for label, _ in found):
-        cells = [found.get((label, name)) for name in names]
-        lines.append([label, *("–" if c is None else shown(mean_interval(c)) for c in cells)])
-    titles = [f"{TASKS[name].title}, {TASKS[name].metric}" for name in names]
-    return markdown(["Method", *titles], sorted(lines))
+        every = [found.get((label, name)) for name in columns]
+        lines.append([label, *("–" if c is None else shown(mean_interval(c)) for c in every)])
+    return markdown(["Method", *columns.values()], sorted(lines))
 
 
 def changes(table: pd.DataFrame, name: str) -> str:
@@ -172,46 +151,44 @@ def positive_maps(table: pd.DataFrame) -> str:
 
     :param table: with the fits of the released protocol, whose map is the first.
     """
-    values = _by_map(table)
-    names = [name for name in TASKS if any(of == name and by != _OWN for _, by, of in values)]
-    lines = []
-    for method, by in product(MAPPED, POSITIVE):
-        cells = [NOT_RUN] * len(names)
-        for at, name in enumerate(names):
-            own = values.get((method, by, name))
-            if own is not None:
-                gap = _to_own_map(values, method, by, name)
-                cells[at] = shown(mean_interval(own), mark="*" if gap.excludes(0.0) else "")
-        lines.append([method, by, *cells])
-    titles = [f"{TASKS[name].title}, {TASKS[name].metric}" for name in names]
-    return markdown(["Method", "W+", *titles], lines)
+    values, gaps = _by_map(table)
+    columns = titles({name for _, by, name in values if by != _OWN})
+
+    def text(key: tuple[str, str, str]) -> str:
+        if key not in values:
+            return NOT_RUN
+        return shown(mean_interval(values[key]), mark="*" if gaps[key].excludes(0.0) else "")
+
+    lines = [
+        [m, by, *(text((m, by, name)) for name in columns)] for m, by in product(MAPPED, POSITIVE)
+    ]
+    return markdown(["Method", "W+", *columns.values()], lines)
 
 
 def positive_counts(table: pd.DataFrame, which: str, *maps: str) -> str:
     """In how many cells these maps are significantly "better" or "worse" than the paper's own."""
-    found, values = [], _by_map(table)
-    for method, by, name in values:
-        if by in (maps or POSITIVE) and by != _OWN:
-            gap = _to_own_map(values, method, by, name)
-            better = (gap.mean < 0.0) == TASKS[name].lower_is_better
-            found.append(gap.excludes(0.0) and better == (which == "better"))
+    found = [
+        gap.excludes(0.0)
+        and ((gap.mean < 0.0) == TASKS[name].lower_is_better) == (which == "better")
+        for (_, by, name), gap in _by_map(table)[1].items()
+        if by in (maps or POSITIVE) and by != _OWN
+    ]
     return f"{sum(found)} of {len(found)}"
 
 
-def _by_map(table: pd.DataFrame) -> dict[Any, pd.Series]:
-    """Values of the metric of a task by method, map and data set."""
+def _by_map(table: pd.DataFrame) -> tuple[dict[Any, pd.Series], dict[Any, Interval]]:
+    """Values of the metric of a task by method, map and data set, and how far from the own map."""
     rows = own_metric(table)
     by = [json.loads(text).get("positive", _OWN) for text in rows["settings"]]
-    return samples(rows.assign(by=by), ["method", "by", "dataset"])
-
-
-def _to_own_map(values: Mapping[Any, pd.Series], method: str, by: str, name: str) -> Interval:
-    own = values.get((method, _OWN, name))
-    return (
-        Interval(math.nan, math.nan, 0)
-        if own is None
-        else paired_interval(values[method, by, name], own)
-    )
+    values = samples(rows.assign(by=by), ["method", "by", "dataset"])
+    unknown = Interval(math.nan, math.nan, 0)
+    gaps = {
+        (method, of, name): paired_interval(each, values[method, _OWN, name])
+        if (method, _OWN, name) in values
+        else unknown
+        for (method, of, name), each in values.items()
+    }
+    return values, gaps
 
 
 def place_after(table: pd.DataFrame, name: str, change: str, method: str) -> str:

@@ -6,10 +6,9 @@ anew in every step, so that a step has the sign of the clipped gradient.
 
 from __future__ import annotations
 
-import argparse
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -25,7 +24,7 @@ from pyro_gcm.training import Diverged
 from reproduce.methods import check_weights
 from reproduce.released.networks import POSITIVE, Released, made
 from reproduce.released.rows import Part, rows_of, unit_of_y
-from reproduce.runs import Fit, Scores, Settings, as_json
+from reproduce.runs import Fit, Scores, Settings
 from reproduce.tasks import TASKS, paper_hyperparameters
 
 _CONFIGURED = ("optimiser", "batch_size", "learning_rate", "decay", "epochs", "hidden")
@@ -109,31 +108,15 @@ def changes_of(name: str, method: str) -> dict[str, Settings]:
     return {**kept, "all of them": own}
 
 
-def _fits(of: Callable[[str, str], Iterable[Settings]], arguments: argparse.Namespace) -> list[Fit]:
-    """Every method and seed with each of its settings."""
-    quick = QUICK if arguments.quick else {}
-    return [
-        Fit("public", name, "published", "released", "fixed", seed, method, as_json(settings))
-        for name in arguments.datasets
-        for method in arguments.methods
-        for settings in [{**own, **quick} for own in of(name, method)]
-        for seed in range(2 if quick else arguments.seeds)
-    ]
+def changed(name: str, method: str) -> list[Settings]:
+    """The settings of a method as released, and with each of the changes."""
+    first = settings_of(name, method)[0]
+    return [first, *({**first, **change} for change in changes_of(name, method).values())]
 
 
-def _changed(name: str, method: str) -> list[Settings]:
-    own = settings_of(name, method)[0]
-    return [own, *({**own, **change} for change in changes_of(name, method).values())]
-
-
-def _mapped(name: str, method: str) -> list[Settings]:
-    maps = [*POSITIVE][1:] if method in MAPPED else []
-    return [{**settings_of(name, method)[0], "positive": by} for by in maps]
-
-
-#: Arguments -> all fits: as released, with each of the changes, and with each map to positive
-#: weights but the paper's own, which "released" has.
-fits, changed, mapped = (partial(_fits, of) for of in (settings_of, _changed, _mapped))
+def mapped(name: str, method: str) -> list[Settings]:
+    """Those with each map to positive weights but the paper's own, which "released" has."""
+    return [{**settings_of(name, method)[0], "positive": by} for by in [*POSITIVE][1:]]
 
 
 def together(fit: Fit) -> Fit:

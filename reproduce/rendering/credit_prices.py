@@ -161,8 +161,3 @@ def range_of_prices(table: pd.DataFrame) -> str:
         if shares:
             told.append(f"{min(shares):+.2f} to {max(shares):+.2f} % for {title}")
     return " and ".join(told)
-
-
-def report(table: pd.DataFrame, name: str) -> str:
-    """The scores with directions, and what they cost."""
-    return f"{scores(table, name)}\n\nPrice of monotonicity:\n\n{price(table, name)}"

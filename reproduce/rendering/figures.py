@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import io
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,10 +18,8 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 from torch import Tensor
@@ -30,14 +27,7 @@ from tqdm.auto import tqdm
 
 from pyro_gcm import GCM, fit
 from pyro_gcm._utils.files import write_figure, write_file
-from reproduce.arguments import a_path
 from reproduce.data import simulation
-from reproduce.intervals import Interval
-from reproduce.released.tables import NINE, by_change
-from reproduce.rendering.tables import places
-from reproduce.tasks import TASKS
-
-OURS = {"GCM": "tab:red", "IGCM": "tab:purple"}
 
 
 def draw_curves(curves: pd.DataFrame, path: Path) -> None:
@@ -46,7 +36,9 @@ def draw_curves(curves: pd.DataFrame, path: Path) -> None:
     :param curves: columns method, step, r, and y at every x that a column is named for.
     """
     methods, steps = curves["method"].unique(), sorted(curves["step"].unique())
-    figure, axes = _panels(len(steps), len(methods), 3.6, 1.9, sharex=True, sharey=True)
+    size: Any = {"figsize": (3.6 * len(methods), 1.9 * len(steps)), "squeeze": False}
+    shared: Any = {"sharex": True, "sharey": True, "layout": "constrained"}
+    figure, axes = plt.subplots(len(steps), len(methods), **size, **shared)
     x, _, points = simulation.sample(600, seed=0)
     at = curves.columns.difference(["method", "step", "r"], sort=False)
     grid = torch.linspace(*simulation.X_RANGE, 121)
@@ -64,7 +56,11 @@ def draw_curves(curves: pd.DataFrame, path: Path) -> None:
     for first, last, method in zip(axes[0], axes[-1], methods, strict=True):
         first.set_title(method)
         last.set_xlabel("x")
-    _save(figure, path, legend=axes[0, 0], columns=3)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    unique = dict(zip(labels, handles, strict=True))
+    figure.legend(unique.values(), unique.keys(), loc="outside upper center", ncols=3)
+    write_figure(path, figure, dpi=110)
+    plt.close(figure)
 
 
 def curve_groups(methods: list[str]) -> dict[str, list[str]]:
@@ -73,85 +69,6 @@ def curve_groups(methods: list[str]) -> dict[str, list[str]]:
     gcm = [method for method in methods if method == "GCM"]
     groups = [[*others[at : at + 4], *gcm] for at in range(0, len(others), 4)]
     return {f"quantile_curves_{n}.png": group for n, group in enumerate(groups, start=1)}
-
-
-def draw_held_out(table: pd.DataFrame, path: Path) -> None:
-    """How far each method is behind the first, one panel a data set, the first on top."""
-    names = [name for name in TASKS if name in set(table["dataset"])]
-    columns = min(3, len(names))
-    figure, axes = _panels(-(-len(names) // columns), columns, 4.3, 3.6)
-    for ax in axes.flat[len(names) :]:
-        ax.set_visible(False)
-    for ax, name in zip(axes.flat, names, strict=False):
-        ranked = places(table, name)
-        for y, place in enumerate(ranked):
-            behind = place.behind or Interval(0.0, 0.0, 0)
-            colour, half = OURS.get(place.method.split(" ")[0], "0.25"), np.nan_to_num(behind.half)
-            ax.errorbar(behind.mean, y, xerr=half, fmt="o", color=colour, markersize=4, capsize=2)
-        ax.axvline(0.0, color="0.6", linewidth=0.8)
-        _lines(ax, name, [place.method for place in ranked])
-    figure.supxlabel("behind the first (paired mean, corrected 95 % interval)", fontsize=10)
-    _save(figure, path)
-
-
-def draw_changes(table: pd.DataFrame, path: Path) -> None:
-    """Every method against the mean of all of them, a line for each change of the protocol.
-
-    Lines that lack a method are left out, and so are data sets without a line.
-    """
-    every: dict[str, dict[str, Mapping[Any, Interval]]] = {}
-    for name in [name for name in TASKS if name in set(table["dataset"])]:
-        for change, cells in by_change(table, name).items():
-            if {(method, name) for method in NINE} <= set(cells):
-                every.setdefault(name, {})[change] = cells
-    if not every:
-        return
-    figure, axes = _panels(1, len(every), 4.3, 4.2)
-    for ax, (name, lines) in zip(axes.flat, every.items(), strict=True):
-        sign = -1.0 if TASKS[name].lower_is_better else 1.0
-        for y, cells in enumerate(lines.values()):
-            means = {method: cells[method, name].mean for method in NINE}
-            middle = sum(means.values()) / len(means)
-            for method, mean in means.items():
-                ours, named = method in OURS, method in (*OURS, "Hint")
-                ax.plot(
-                    sign * (mean - middle),
-                    y,
-                    marker="x" if method == "Hint" else "o",
-                    color=OURS.get(method, "0.55"),
-                    markersize=7 if ours else 4.5,
-                    linestyle="none",
-                    zorder=3 if ours else 2,
-                    label=method if named else "other methods",
-                )
-        ax.axvline(0.0, color="0.7", linewidth=0.8, zorder=1)
-        _lines(ax, name, list(lines))
-    figure.supxlabel("better than the mean of the nine methods", fontsize=10)
-    _save(figure, path, legend=axes[0, 0], columns=2 * min(2, len(every)))
-
-
-def _panels(rows: int, columns: int, width: float, height: float, **shared: bool) -> Any:
-    size = width * columns, height * rows
-    options: Any = {"figsize": size, "squeeze": False, "layout": "constrained", **shared}
-    return plt.subplots(rows, columns, **options)
-
-
-def _lines(ax: Axes, name: str, labels: list[str]) -> None:
-    """A named line for each of the values from the top of a data set's panel down."""
-    ax.set_yticks(range(len(labels)), labels, fontsize=8)
-    ax.set_ylim(len(labels) - 0.5, -0.5)
-    ax.tick_params(axis="x", labelsize=8)
-    ax.locator_params(axis="x", nbins=5)
-    ax.set_title(f"{TASKS[name].title}: {TASKS[name].metric}", fontsize=10)
-
-
-def _save(figure: Figure, path: Path, legend: Axes | None = None, columns: int = 1) -> None:
-    if legend is not None:
-        handles, labels = legend.get_legend_handles_labels()
-        unique = dict(zip(labels, handles, strict=True))
-        figure.legend(unique.values(), unique.keys(), loc="outside upper center", ncols=columns)
-    write_figure(path, figure, dpi=110)
-    plt.close(figure)
 
 
 # The picture of the README.
@@ -274,7 +191,7 @@ def draw_auctions(shown: Curves) -> Figure:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce readme_figure`."""
-    parser.add_argument("--output", type=a_path, default=Path("docs/images"), help="folder")
+    parser.add_argument("--output", type=Path, default=Path("docs/images"), help="folder")
     parser.add_argument("--quick", action="store_true", help="one epoch and two refits, as a test")
 
 

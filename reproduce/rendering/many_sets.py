@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.stats import wilcoxon
 
 from reproduce.intervals import LEVEL, holm, samples
-from reproduce.methods.defaults import DEFAULTS
+from reproduce.methods import DEFAULTS
 from reproduce.rendering.markdown import markdown
 
 REFERENCE = "Members"

@@ -49,8 +49,6 @@ def shown(cell: Interval | None, most: int = 0, best: bool = False, mark: str = 
 def known_first(methods: Iterable[str]) -> list[str]:
     """Each method once: those of the table of methods in its order, then the others by name."""
     order = list(METHODS)
-    after = order.index("HistGradientBoosting") + 1
-    order[after:after] = ["XGBoost", "LightGBM"]
     return sorted(set(methods), key=lambda m: (order.index(m) if m in order else len(order), m))
 
 

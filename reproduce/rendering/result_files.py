@@ -1,97 +1,167 @@
-"""The files of results: the command that makes each, and how many fits it has."""
+"""The files of results: the command of each, how many fits it has, and how they are read."""
 
 from __future__ import annotations
 
-from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
+import pandas as pd
+
 from reproduce import public
-from reproduce.ablations import latent_sizes
-from reproduce.methods import methods_of
-from reproduce.methods.spaces import SEARCHED
-from reproduce.released import training as released
-from reproduce.released.networks import FORMS
-from reproduce.runs import Fit
+from reproduce.arguments import Refused
+from reproduce.curves import survival
+from reproduce.defaults import credit
+from reproduce.methods import NETWORKS
+from reproduce.released import tables as released_tables
+from reproduce.rendering import many_sets
+from reproduce.rendering.markdown import known_first
+from reproduce.runs import KEY, read_results
 from reproduce.searching import search
 from reproduce.searching.tuning import DESIGN
-from reproduce.studies import STUDIES
-from reproduce.tasks import PUBLISHED_TASKS, TASKS
+from reproduce.studies import STUDIES, Command
+
+TRIALS_OF, FINALS_OF = (
+    [f"search_{kind}{name}" for name in search.PLANS] for kind in ("trials_", "")
+)
+CHANGES_OF = [*public.PROTOCOLS["changes"].planned()]
+SURVIVAL, CREDIT_FILES = ([*study.planned()] for study in (survival.STUDY, credit.STUDY))
+#: Command -> its files, in the order of the report; where there are none, one of its name.
+_MADE: dict[str, list[str]] = {
+    "datasets": [],
+    "quantile --tune": ["quantile_tuning", "quantile"],
+    "quantile --setting paper": ["quantile_paper_setting"],
+    "public --protocol published": ["public_published"],
+    "public --protocol released": ["public_released"],
+    "public --protocol changes --seeds 5": CHANGES_OF,
+    "public --protocol positive": ["public_positive"],
+    "public --tune": ["public_tuning", "public_held-out"],
+    "public --protocol confirmation": ["public_confirmation"],
+    "public --protocol members": ["public_members"],
+    "ablation": [],
+    "ablation --protocol released": ["ablation_released"],
+    **{"timing": [], "auctions": [], "search": [*TRIALS_OF, *FINALS_OF], "untouched": []},
+    **{"members_ablation": [], "credit": CREDIT_FILES, "credit_falls": [], "credit_witnesses": []},
+    **{"falls": [], "survival": SURVIVAL, "ordinal": [], "distribution": [], "intervals": []},
+    **{"calibration": [], "stories": [], "primitives": [], "reference_posteriors": []},
+}
 
 
-def _planned(experiment: str, repeats: int, tasks: int = 1) -> int:
-    return len(methods_of(experiment)) * tasks * repeats
-
-
-def _released(make: Callable[..., list[Fit]], datasets: Sequence[str], seeds: int) -> int:
-    methods = list(FORMS)
-    return len(make(Namespace(datasets=datasets, methods=methods, seeds=seeds, quick=False)))
-
-
-def _of(study: str) -> dict[str, tuple[str, int]]:
-    return {file: (study, count) for file, count in STUDIES[study].planned().items()}
-
-
-_PAPER, _EVERY, _TRIALS = len(PUBLISHED_TASKS), len(TASKS), len(DESIGN)
-_SPACES = sum(method.space is not None for method in SEARCHED.values())
-TRIALS_OF = {Path(search.trials_file(name)).stem: plan for name, plan in search.PLANS.items()}
-FINALS_OF = {Path(search.final_file(name)).stem: plan for name, plan in search.PLANS.items()}
-CHANGES_OF = {Path(public.file_of("changes", name)).stem: name for name in released.CHANGED}
-SURVIVAL, CREDIT_FILES = [*_of("survival")], [*_of("credit")]
-#: File of results -> the command that makes it, and the fits at its defaults (0: it has no fits).
-FILES = {
-    "datasets": ("datasets", 0),
-    "quantile_tuning": ("quantile --tune", _planned("quantile", _TRIALS)),
-    "quantile": ("quantile --tune", _planned("quantile", 10)),
-    "quantile_paper_setting": ("quantile --setting paper", _planned("quantile", 10)),
-    "public_published": ("public --protocol published", _planned("published", 10, _PAPER)),
-    "public_released": (
-        "public --protocol released",
-        _released(released.fits, PUBLISHED_TASKS, 10),
-    ),
-    **{
-        file: ("public --protocol changes --seeds 5", _released(released.changed, [name], 5))
-        for file, name in CHANGES_OF.items()
-    },
-    "public_positive": (
-        "public --protocol positive",
-        _released(released.mapped, released.CHANGED, 10),
-    ),
-    "public_tuning": ("public --tune", _planned("held-out", _TRIALS, _EVERY)),
-    "public_held-out": ("public --tune", _planned("held-out", 10, _EVERY)),
-    "public_confirmation": ("public --protocol confirmation", _planned("held-out", 10, _EVERY)),
-    "public_members": ("public --protocol members", _planned("members", 20, _EVERY)),
-    **{
-        file: ("ablation" if protocol == "published" else f"ablation --protocol {protocol}", count)
-        for protocol, study in latent_sizes.PROTOCOLS.items()
+def _planned() -> dict[str, int]:
+    """File -> fits at the defaults of its command; 0 for one without fits, or with one of times."""
+    found = {
+        file: count
+        for name, study in STUDIES.items()
+        if not isinstance(study, Command) and name != "members_ablation"
         for file, count in study.planned().items()
-    },
-    "timing": ("timing", 0),
-    **_of("auctions"),
-    **{
-        file: ("search", plan.trials * (plan.splits if plan.nested else 1) * _SPACES)
-        for file, plan in TRIALS_OF.items()
-    },
-    **{file: ("search", plan.splits * len(SEARCHED)) for file, plan in FINALS_OF.items()},
-    **_of("untouched"),
-    "members_ablation": ("members_ablation", 90),
-    **_of("credit"),
-    **_of("credit_falls"),
-    "credit_witnesses": ("credit_witnesses", 0),
-    **_of("falls"),
-    **_of("survival"),
-    **_of("ordinal"),
-    **_of("distribution"),
-    **_of("intervals"),
-    **_of("calibration"),
-    **_of("stories"),
-    # Those of four functions are run again with ATEN_CPU_CAPABILITY=avx2.
-    "primitives": ("primitives", 384 + 256),
-    **_of("reference_posteriors"),
+    }
+    found |= {file: found[file] // 2 for file in CHANGES_OF}  # which have five seeds
+    tuned = {"quantile_tuning": "quantile", "public_tuning": "public_held-out"}
+    found |= {file: found[of] // 10 * len(DESIGN) for file, of in tuned.items()}
+    spaces = sum(method.space is not None for method in search.SEARCHED.values())
+    for plan, trials, final in zip(search.PLANS.values(), TRIALS_OF, FINALS_OF, strict=True):
+        found[trials] = plan.trials * (plan.splits if plan.nested else 1) * spaces
+        found[final] = plan.splits * len(search.SEARCHED)
+    # The settings of members depend on the rows. Four functions are run again with
+    # ATEN_CPU_CAPABILITY=avx2.
+    return found | {"members_ablation": 90, "primitives": found["primitives"] + 256, "timing": 0}
+
+
+_PLANNED = _planned()
+#: File of results -> the command that makes it, and the fits at its defaults.
+FILES = {
+    file: (words, _PLANNED.get(file, 0))
+    for words, files in _MADE.items()
+    for file in files or [words]
 }
 #: Files with fewer fits than planned: their tables say of how many splits each number is.
 GROWING = (*SURVIVAL, "ordinal", "distribution", "public_positive")
 #: Files in which a method may have several settings on one split.
-MANY_SETTINGS = {"quantile_tuning", "public_tuning", *TRIALS_OF}
-MANY_SETTINGS |= {"ablation", "ablation_released", "timing", "public_released", *CHANGES_OF}
+MANY_SETTINGS = {"quantile_tuning", "public_tuning", *TRIALS_OF, *CHANGES_OF}
+MANY_SETTINGS |= {"ablation", "ablation_released", "timing", "public_released"}
 MANY_SETTINGS |= {"public_positive", "primitives", "credit_falls"}
+
+
+class NotRun(KeyError):
+    """There are no results in a file."""
+
+
+class Results(dict[str, pd.DataFrame]):
+    """Tables of results by the name of their file.
+
+    :raises NotRun: for a table that is not there.
+    """
+
+    def __missing__(self, name: str) -> pd.DataFrame:
+        raise NotRun(name)
+
+
+def read(folder: Path, device: str = "cpu") -> Results:
+    """Every table that is there and has rows, in an order that its file does not decide.
+
+    :param device: of the rows; only the table of times has those of all devices.
+    :raises Refused: if there is no such folder, or a method has two settings on one split where
+        there should be one.
+    """
+    if not folder.is_dir():
+        raise Refused(f"--results {folder}: there is no such folder")
+    results = Results()
+    for path in (folder / f"{name}.csv" for name in FILES):
+        if path.exists() and path.stem in ("datasets", "credit_witnesses"):
+            results[path.stem] = pd.read_csv(path)
+        elif path.exists():
+            table = read_results(path).sort_values([*KEY, "metric", "device"], kind="stable")
+            if path.stem != "timing":
+                table = table[table["device"] == device]
+            if path.stem not in MANY_SETTINGS:
+                _check_settings(table, path)
+            if len(table):
+                results[path.stem] = table.reset_index(drop=True)
+    files = {file.stem: file for file in sorted((folder / "quantile_curves").glob("*.csv"))}
+    if files:
+        curves = [pd.read_csv(files[name]) for name in known_first(files)]
+        results["quantile_curves"] = pd.concat(curves, ignore_index=True)
+    return results
+
+
+def _check_settings(table: pd.DataFrame, path: Path) -> None:
+    identity = [name for name in KEY if name != "settings"]
+    twice = table[table.duplicated([*identity, "metric"])]
+    if len(twice):
+        row = twice.iloc[0]
+        raise Refused(
+            f"{path}: {row['method']} on {row['dataset']}, seed {row['seed']} has two settings, "
+            "expected one: remove the rows of the other (a --quick run?)"
+        )
+
+
+def joined(results: Results, files: Iterable[str]) -> pd.DataFrame:
+    """The tables of those of some files that are there.
+
+    :raises NotRun: with the first one, if none is.
+    """
+    first, *_ = files = list(files)
+    there = [results[file] for file in files if file in results]
+    return pd.concat(there, ignore_index=True) if there else results[first]
+
+
+def main_rows(results: Results) -> pd.DataFrame:
+    """Those of the released protocol that are the paper's Table 3."""
+    return released_tables.main_rows(results["public_released"])
+
+
+def pooled(results: Results) -> pd.DataFrame:
+    """The held-out fits on the splits of both rounds, and those of members."""
+    return joined(results, ["public_members", "public_held-out", "public_confirmation"])
+
+
+def many(results: Results) -> pd.DataFrame:
+    """All fits that are compared with members over the data sets.
+
+    The final fits of the search; IGCM and the networks, which it lacks, on the held-out splits of
+    default members; and defaults on the untouched sets.
+    """
+    held_out = pooled(results)
+    held_out = held_out[held_out["method"].isin(["IGCM", *NETWORKS, "Members, default"])]
+    held_out = held_out.replace({"method": {"Members, default": many_sets.REFERENCE}})
+    there = [results[name] for name in ("untouched",) if name in results]
+    return pd.concat([joined(results, FINALS_OF), held_out, *there], ignore_index=True)

@@ -50,7 +50,7 @@ def paper_table_3() -> dict[tuple[str, str], Interval]:
     return {(method, names[title]): cell for (method, title), cell in cells.items()}
 
 
-def _titles(names: Iterable[str], metric: bool = True) -> dict[str, str]:
+def titles(names: Iterable[str], metric: bool = True) -> dict[str, str]:
     """Headings of the data sets among some names, in the order of the paper."""
     there = set(names)
     return {
@@ -70,7 +70,7 @@ def published(table: pd.DataFrame) -> str:
     rows = own_metric(table[table["dataset"].isin(names)])
     partners = {name: method.paper for name, method in METHODS.items()}
     ours = intervals(rows, "method", "dataset")
-    return beside(ours, paper_table_3(), partners, _titles(names), _lower(names))
+    return beside(ours, paper_table_3(), partners, titles(names), _lower(names))
 
 
 def seeds(table: pd.DataFrame) -> str:
@@ -91,7 +91,7 @@ def stand_ins(table: pd.DataFrame) -> str:
 def own_scores(table: pd.DataFrame) -> str:
     """Mean and plain interval of the metric of each task, compared with nothing."""
     rows = own_metric(table)
-    columns = _titles(rows["dataset"])
+    columns = titles(rows["dataset"])
     return grid(intervals(rows, "method", "dataset"), columns, _lower(columns))
 
 
@@ -149,7 +149,7 @@ def ranked(
 def ranked_scores(table: pd.DataFrame, metric: str | None = None) -> str:
     """A metric of every method on every data set; that of each task by default."""
     rows = own_metric(table) if metric is None else table[table["metric"] == metric]
-    columns = _titles(rows["dataset"], metric is None)
+    columns = titles(rows["dataset"], metric is None)
     lower = _lower(columns) if metric is None else dict.fromkeys(columns, "error" in metric)
     values = {name: samples(rows[rows["dataset"] == name], "method") for name in columns}
     return ranked(values, columns, lower)
@@ -166,7 +166,7 @@ def standings(table: pd.DataFrame, before: pd.DataFrame, *ours: str) -> str:
     :param before: results that the first of a data set is read from: the same or earlier ones.
     """
     lines = []
-    for name, title in _titles(set(table["dataset"]) & set(before["dataset"])).items():
+    for name, title in titles(set(table["dataset"]) & set(before["dataset"])).items():
         first = places(before, name)[0].method
         rows = table[table["dataset"] == name]
         if first not in set(rows["method"]):
@@ -188,12 +188,12 @@ def averages(table: pd.DataFrame, metric: str) -> str:
     groups = rows.groupby(["method", "dataset"])
     found = groups["seconds"].median() if metric == "seconds" else groups["value"].mean()
     cells = {key: f"{value:.3g}" for key, value in found.items()}
-    return _texts(cells, _titles(rows["dataset"], False))
+    return _texts(cells, titles(rows["dataset"], False))
 
 
 def settings(table: pd.DataFrame) -> str:
     """The choice of the search: the values of the grid, then the method's own settings by name."""
-    columns = _titles(table["dataset"], False) or dict.fromkeys(set(table["dataset"]), "Chosen")
+    columns = titles(table["dataset"], False) or dict.fromkeys(set(table["dataset"]), "Chosen")
     cells = {
         (method, name): "; ".join(_searched(str(method), s) for s in sorted(set(rows["settings"])))
         for (method, name), rows in table.groupby(["method", "dataset"])

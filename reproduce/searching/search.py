@@ -17,14 +17,15 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from sklearn.metrics import log_loss, root_mean_squared_error
 from threadpoolctl import threadpool_limits
@@ -36,11 +37,10 @@ from reproduce import tasks
 from reproduce.arguments import Refused, positive_count
 from reproduce.methods import Predictor, Rows, rows_of
 from reproduce.methods.spaces import SEARCHED
-from reproduce.rendering.search_tables import differences, means
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, read_results, run_fits
 from reproduce.scores import distribution_scores
-from reproduce.searching.optuna_search import OptunaSearch
 from reproduce.searching.tuning import VALIDATION_LOSS
+from reproduce.study import print_tables
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,8 @@ ASIDE, MOST_ASIDE = 0.3, 20_000
 ASIDE_SPLIT, ASIDE_SEED = "aside", 1_000
 #: First seed of the splits: no other experiment has looked at these.
 FIRST_SPLIT = 100
+#: Trials before TPE's model is used: the default, and random ones.
+STARTUP = 8
 #: What --quick makes of the sizes.
 QUICK_ROWS, QUICK_TRIALS = 200, 2
 #: Rows of a prediction that is timed, and the times it is repeated.
@@ -197,14 +199,52 @@ def _milliseconds(model: Predictor, dataset: data.Dataset, test: Tensor) -> floa
     return 1_000 * float(np.median(times))
 
 
-def trials_file(name: str) -> str:
-    """The file of the trials of a data set, of which there are thousands in all."""
-    return f"search_trials_{name}.csv"
+class Trials:
+    """Trials of one method on some rows, by Optuna's TPE, one after the other.
 
+    The sampler is seeded anew for each trial, from the name of the study and the number of the
+    trial: a study that is told the finished trials of another one goes on as that one would have.
 
-def final_file(name: str) -> str:
-    """The file of the final fits of a data set."""
-    return f"search_{name}.csv"
+    :param name: what tells this study from the others.
+    :param space: of a trial; see `reproduce.methods.spaces.Searched`, with the sizes filled in.
+    :param default: the searched values of the first trial.
+    """
+
+    def __init__(self, name: str, space: Callable[[Any], Settings], default: Settings) -> None:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self.name, self.space, self.default = name, space, default
+        self.study, self.told = optuna.create_study(), list[tuple[float, Settings]]()
+
+    def ask(self, finished: Settings | None = None) -> Settings:
+        """The settings of the next trial; `finished` are those that it had in an earlier run."""
+        from optuna.samplers import TPESampler
+
+        number = len(self.told)
+        seed = zlib.crc32(f"{self.name}/{number}".encode())
+        self.study.sampler = TPESampler(seed=seed, n_startup_trials=STARTUP)
+        if finished is not None or number == 0:
+            self.study.enqueue_trial(finished or self.default)
+        self.trial = self.study.ask()
+        self.asked = self.space(self.trial)
+        return self.asked
+
+    def tell(self, loss: float) -> None:
+        """The loss of the settings that were asked for; NaN if they diverged."""
+        loss = math.inf if math.isnan(loss) else loss
+        self.study.tell(self.trial, loss)
+        self.told.append((loss, self.asked))
+
+    def best(self) -> Settings:
+        """The settings with the lowest loss; the first of them if tied.
+
+        :raises Refused: if every trial diverged.
+        """
+        loss, settings = min(self.told, key=lambda each: each[0])
+        if math.isinf(loss):
+            raise Refused(f"every trial of {self.name} diverged")
+        return settings
 
 
 def search(name: str, splits: range, arguments: argparse.Namespace) -> dict[tuple[str, str], str]:
@@ -214,48 +254,45 @@ def search(name: str, splits: range, arguments: argparse.Namespace) -> dict[tupl
 
     :returns: (method, split) -> settings, the same for all splits where rows are set aside.
     """
-    plan, path = PLANS[name], arguments.output / trials_file(name)
+    plan, path = PLANS[name], arguments.output / f"search_trials_{name}.csv"
     shared = {"folds": plan.folds, **({"rows": QUICK_ROWS} if arguments.quick else {})}
-    stored = _stored(path, name, shared)
     searches = [str(split) for split in splits] if plan.nested else [ASIDE_SPLIT]
-    searched = [method for method in arguments.methods if SEARCHED[method].space is not None]
     studies = {
-        (method, split): _study(name, method, split, shared)
+        (method, split): _trials(name, method, split, shared)
         for split in searches
-        for method in searched
+        for method in arguments.methods
+        if SEARCHED[method].space is not None
     }
-    trials = arguments.trials or plan.trials
-    for number in range(QUICK_TRIALS if arguments.quick else trials):
-        asked = {}
+    stored = _stored(path, name, shared)
+    for number in range(QUICK_TRIALS if arguments.quick else arguments.trials or plan.trials):
+        missing = []
         for (method, split), study in studies.items():
             finished, _ = stored.get((method, split, number), (None, 0.0))
             settings = as_json({**study.ask(finished), **shared})
-            asked[method, split] = Fit(
-                *("search", name, "default", "trials", split, number, method), settings
-            )
-        missing = [fit for key, fit in asked.items() if (*key, number) not in stored]
+            if finished is None:
+                of = "search", name, "default", "trials", split, number, method
+                missing.append(Fit(*of, settings))
         if missing:
             run_fits(path, missing, run, arguments)
             stored = _stored(path, name, shared)
         for key, study in studies.items():
             study.tell(stored[(*key, number)][1])
     chosen = {key: as_json({**study.best(), **shared}) for key, study in studies.items()}
-    default = as_json(shared)
     return {
         (method, str(split)): chosen.get(
-            (method, str(split) if plan.nested else ASIDE_SPLIT), default
+            (method, str(split) if plan.nested else ASIDE_SPLIT), as_json(shared)
         )
         for method in arguments.methods
         for split in splits
     }
 
 
-def _study(name: str, method: str, split: str, shared: Settings) -> OptunaSearch:
+def _trials(name: str, method: str, split: str, shared: Settings) -> Trials:
     dataset, entry = tasks.load(name, "default"), SEARCHED[method]
     rows = searched_rows(dataset, PLANS[name], split)[: shared.get("rows")]
     sizes = {"n": len(rows) * 3 // 5, "d": dataset.x_dim + dataset.r_dim}
     assert entry.space is not None
-    return OptunaSearch(f"{name}/{method}/{split}", partial(entry.space, **sizes), entry.default)
+    return Trials(f"{name}/{method}/{split}", partial(entry.space, **sizes), entry.default)
 
 
 def _stored(
@@ -279,9 +316,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("trials", "splits"):
         counts = ", ".join(f"{data} {getattr(plan, name)}" for data, plan in PLANS.items())
         parser.add_argument(f"--{name}", type=positive_count, help=f"of a method; {counts}")
-    parser.add_argument(
-        "--reference", choices=list(SEARCHED), help="method that the others are compared with"
-    )
     add_run_arguments(parser)
 
 
@@ -295,20 +329,17 @@ def main(arguments: argparse.Namespace) -> None:
         except ImportError as error:
             package = SEARCHED[method].package
             raise Refused(f"{method} needs {package}: pip install pyro-gcm[boosting]") from error
-    tables = []
+    tables = {}
     for name in arguments.datasets:
         count = 1 if arguments.quick else arguments.splits or PLANS[name].splits
         splits = range(FIRST_SPLIT, FIRST_SPLIT + count)
         best = search(name, splits, arguments)
         fits = [
-            Fit("search", name, "default", "held-out", str(split), split, method, settings)
+            Fit("search", name, "default", "held-out", str(split), split, m, best[m, str(split)])
             for split in splits
-            for method in arguments.methods
-            for settings in [best[method, str(split)]]
+            for m in arguments.methods
         ]
-        tables.append(run_fits(arguments.output / final_file(name), fits, run, arguments))
-    table, reference = pd.concat(tables), arguments.reference or arguments.methods[0]
-    for metrics in (("AUC", "RMSE"), ("log score",)):
-        print(f"\n{', '.join(metrics)}\n\n{means(table, *metrics)}\n")
-        print(differences(table, reference, *metrics))
+        path = arguments.output / f"search_{name}.csv"
+        tables[path.stem] = run_fits(path, fits, run, arguments)
+    print_tables("8", tables)
     print(f"\nwritten: {arguments.output}")

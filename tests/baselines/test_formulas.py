@@ -16,7 +16,6 @@ from baseline_checks import (
     decreases,
     made,
     positive,
-    rows,
     two_stream,
     with_normal_weights,
 )
@@ -128,18 +127,6 @@ def test_smnn_is_its_formula(form: str, layers: int, bounded: Map, of_e: Map, of
     assert_score_is(model, reference)
 
 
-def test_smnn_weights_start_as_published() -> None:
-    torch.manual_seed(0)
-    model = SMNN(30, 20, hidden=40)
-    for layer in [*model.exp_units, *model.exp_from_confluence]:
-        assert -20 <= layer.weight.min() < -19 < 1 < layer.weight.max() <= 2
-    assert -16 <= model.output_from_x.weight.min() < -12 < -8 < model.output_from_x.weight.max()
-    assert model.output_from_x.weight.max() <= -4
-    assert 0.3 < torch.cat([layer.bias for layer in model.relu_units]).abs().max() <= 1.0
-    limit = (6 / (30 + 40)) ** 0.5
-    assert 0.95 * limit < model.relu_units[0].weight.abs().max() <= limit
-
-
 def test_switch_monotone_is_the_published_formula() -> None:
     model = with_normal_weights(SwitchMonotone, 0.5, hidden=4)
     p = arrays(model)
@@ -231,12 +218,12 @@ def test_type_2_of_cmnn_gives_every_input_a_layer_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("activation", [softplus_thirds, elu_thirds, elu_split])
-@pytest.mark.parametrize("at", [-20.0, -1.0, 0.0, 1.0, 20.0], ids="at {:g}".format)
-def test_activations_are_increasing_and_continuous(activation: object, at: float) -> None:
-    near = at + torch.linspace(-1e-6, 1e-6, 2001, dtype=torch.float64)
-    rise = activation(near[:, None].expand(-1, 16)).diff(dim=0)
-    assert rise.min() >= -1e-14
-    assert rise.max() < 2e-9  # the slope is 1 at most, up to rounding
+def test_activations_are_increasing_and_continuous(activation: object) -> None:
+    for place in (-20.0, -1.0, 0.0, 1.0, 20.0):
+        near = place + torch.linspace(-1e-6, 1e-6, 2001, dtype=torch.float64)
+        rise = activation(near[:, None].expand(-1, 16)).diff(dim=0)
+        assert rise.min() >= -1e-14, place
+        assert rise.max() < 2e-9, place  # the slope is 1 at most, up to rounding
 
 
 # LipschitzMonotone, and its bound
@@ -264,20 +251,6 @@ def test_lipschitz_monotone_is_the_published_formula(scale: float) -> None:
         return h[:, 0] + bound * r.sum(1)
 
     assert_score_is(model, reference)
-
-
-@pytest.mark.parametrize("bound", [0.3, 1.0, 5.0])
-@pytest.mark.parametrize("scale", [0.2, 1.0, 10.0])
-def test_slopes_stay_below_the_bound(bound: float, scale: float) -> None:
-    model = with_normal_weights(LipschitzMonotone, scale, hidden=6, bound=bound)
-    (x, r, _), (dx, dr, _) = rows(20_000), rows(20_000, seed=1)
-    generator = torch.Generator().manual_seed(2)
-    sizes = 10.0 ** (4 * torch.rand(20_000, 1, generator=generator, dtype=torch.float64) - 3)
-    with torch.no_grad():
-        here = model.lipschitz_part(model.encode(x), r)
-        there = model.lipschitz_part(model.encode(x + sizes * dx), r + sizes * dr)
-    distance = sizes[:, 0] * torch.cat([dx, dr], 1).abs().sum(1)
-    assert ((here - there).abs() <= bound * distance + 1e-12).all()
 
 
 def test_slopes_reach_the_bound_and_the_score_does_not_decrease_at_its_most_negative_ones() -> None:

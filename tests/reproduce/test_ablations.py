@@ -12,12 +12,11 @@ from toys import load_as, options, table, toy
 
 from pyro_gcm import data, fit_members
 from pyro_gcm.models.member_settings import MemberSettings
-from reproduce import published, tasks
+from reproduce import tasks
 from reproduce.ablations import auctions, latent_sizes, members, stories
-from reproduce.methods import methods_of
 from reproduce.released import training as released
 from reproduce.released.networks import DRAWS
-from reproduce.runs import Fit, as_json, read_results
+from reproduce.runs import Fit, as_json
 from reproduce.scores import distribution_scores
 
 # Latent dimension and number of samples.
@@ -26,8 +25,8 @@ from reproduce.scores import distribution_scores
 def test_the_fits_are_of_every_size_of_the_paper(tmp_path):
     paper = pd.read_csv(tasks.PAPER / "ablation_adult.csv")
     sizes = {*zip(paper["latent_dim"].tolist(), paper["sample_number"].tolist(), strict=True)}
-    for protocol, study in latent_sizes.PROTOCOLS.items():
-        cells = study.fits(options(study, tmp_path))
+    for protocol, study in latent_sizes.STUDY.studies.items():
+        (cells,) = study.fits(options(study, tmp_path)).values()
         draws = "draws" if protocol == "released" else "num_particles"
         asked = pd.DataFrame([{**vars(cell), **cell.options} for cell in cells])
         counts = asked.groupby(["method", "z_dim", draws])["seed"].agg(list)
@@ -39,23 +38,6 @@ def test_the_fits_are_of_every_size_of_the_paper(tmp_path):
     assert own in [cell.options for cell in cells]
 
 
-def test_the_sizes_reach_the_model(monkeypatch, tmp_path, capsys):
-    seen, original = [], published.train
-
-    def train(method, rows, settings, *arguments, **named):
-        made = original(method, rows, settings, *arguments, **named)
-        seen.append((method, made[0].z_dim, settings["num_particles"], settings["num_samples"]))
-        return made
-
-    monkeypatch.setattr(published, "train", train)
-    monkeypatch.setattr(latent_sizes, "SAMPLE_NUMBERS", (8, 32))
-    load_as(monkeypatch, lambda name, variant: toy(name, variant, "binary"))
-    latent_sizes.main(options(latent_sizes, tmp_path, "--jobs", "1", "--quick"))
-    wanted = [(m, d, n, n) for m in methods_of("ablation") for d in (4, 8, 12, 16) for n in (8, 32)]
-    assert sorted(seen) == sorted(wanted)
-    assert "AUC of IGCM, best epoch on the test rows" in capsys.readouterr().out
-
-
 def test_the_effects_of_sizes_are_paired_by_seed():
     parts = []
     for seed, gain in enumerate((0.010, 0.012)):
@@ -64,7 +46,7 @@ def test_the_effects_of_sizes_are_paired_by_seed():
             settings = json.dumps({"z_dim": d, "num_particles": n})
             more = {"settings": settings, "variant": "published"}
             parts.append(table({("GCM", "AUC"): [value]}, **more).assign(seed=seed))
-    found = latent_sizes.with_sizes(pd.concat(parts))
+    found = pd.concat(parts)
     ours, gcm, _ = (line.split(" | ") for line in latent_sizes.effects(found).splitlines()[2:])
     # Two seeds, 0.010 and 0.012: half of the interval is 12.706 x 0.001, and half the columns of
     # the largest D are inside.
@@ -82,7 +64,8 @@ def test_the_effects_of_sizes_are_paired_by_seed():
 def member_cells(tmp_path):
     """Method -> settings on Adult."""
     asked = options(members.STUDY, tmp_path, "--datasets", "adult", "--seeds", "1")
-    return {cell.method: cell.options for cell in members.STUDY.fits(asked)}
+    (cells,) = members.STUDY.fits(asked).values()
+    return {cell.method: cell.options for cell in cells}
 
 
 def test_a_cell_differs_from_the_default_in_its_own_settings_alone(monkeypatch, tmp_path):
@@ -126,18 +109,6 @@ def test_separate_networks_are_averaged_on_rows_that_they_did_not_see(response, 
     expected = distribution_scores(rows, [each.model for each in fitted], test)
     assert {metric: scores[metric] for metric in expected} == pytest.approx(expected)
     assert scores["epochs"] == fits
-
-
-def test_the_linear_map_has_no_bend_between_its_ends():
-    rows = toy(response="binary")
-    settings = MemberSettings(members=2, epochs=1, **members.LEVELS["map: linear"])
-    model = fit_members(rows.x, rows.r, rows.y, settings=settings, progress=False).model
-    # In standardised units; 20 rows reach the last knot.
-    low, high = model.revenue_map.knots[:, 0], model.revenue_map.knots[:, -1]
-    shares = torch.linspace(0.0, 1.0, 9)[:, None]
-    steps = model.revenue_map(low + shares * (high - low)).flatten(1).diff(dim=0)
-    assert (steps > 0.0).all()
-    torch.testing.assert_close(steps, steps[:1].expand_as(steps), rtol=1e-3, atol=1e-6)
 
 
 def test_the_gains_are_paired_and_positive_where_better():
@@ -186,19 +157,6 @@ def test_a_gain_is_that_on_the_same_data():
 
 
 # Auctions.
-
-
-def test_auctions_have_every_score_of_both_variants(tmp_path, capsys):
-    auctions.STUDY.main(options(auctions.STUDY, tmp_path, "--quick", "--jobs", "1"))
-    found = read_results(tmp_path / "auctions.csv")
-    wide = found.pivot(index="seed", columns="metric", values="value")
-    assert wide.notna().all(axis=None)
-    for metric in ("mean absolute error of the bid", "win rate at the bid", "log score"):
-        assert {f"{metric}, {variant}" for variant in auctions.VARIANTS} <= set(wide)
-    wanted = wide["log score, exact and censored"] - wide["log score, outcomes only"]
-    assert wide[auctions.GAIN].to_numpy() == pytest.approx(wanted.to_numpy(), abs=2e-6)
-    rate = wide["win rate at the bid, exact and censored"].mean()
-    assert f"| win rate at the bid | {rate:.4f} ±" in capsys.readouterr().out
 
 
 def test_scores_of_the_truth_are_perfect():

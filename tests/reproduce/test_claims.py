@@ -47,12 +47,16 @@ def test_no_result_is_written_into_the_report_by_hand():
     assert not re.search(rf"\bplaces? (?:{words}|first|last)\b|\ball but\b", text)
 
 
-def test_the_report_starts_with_a_verdict_on_every_claim_and_a_map_of_the_paper():
-    verdict, places = (part.split("\n## ")[0] for part in TEMPLATE.split("\n## ", 2)[1:])
-    assert verdict.startswith("Verdict\n")
-    verdicts = re.findall(r"^\| (\d+) \|.*?\| \*\*(?:holds|does not hold)\b", verdict, re.MULTILINE)
-    assert verdicts == [str(number) for number in range(1, 14)]
-    assert places.startswith("Where everything in the paper is\n")
+def test_the_report_starts_with_the_papers_tables_and_a_verdict_on_every_claim():
+    cells, verdict = (part.split("\n## ")[0] for part in TEMPLATE.split("\n## ", 2)[1:])
+    assert re.findall(r"(?m)^\{\{first_screen (\d)\}\}$", cells) == ["3", "1", "6", "7", "8", "2"]
+    every = TEMPLATE.split("\n## 17. ")[1].split("\n## ")[0]
+    for text in (verdict, every):
+        found = re.findall(r"(?m)^\| (\d+) \|.*?\| \*\*(?:holds|does not hold)\b", text)
+        assert found == [str(number) for number in range(1, 14)]
+    for line in verdict.splitlines():
+        assert not re.match(r"\| \d+ \|", line) or line.count(". ") <= 1
+    places = every.split("### Where everything in the paper is\n")[1]
     for number in (1, 2, 3, 5, 6, 8):
         assert re.search(rf"\| (Tables? .*{number}|Tables 6 and 7)", places)
     assert all(f"Figure {number}" in places for number in (3, 6))

@@ -12,7 +12,7 @@ from reproduce.checks import credit_falls, credit_witnesses
 from reproduce.data import credit_tables
 from reproduce.data.credit_tables import CreditTable, invented, split, with_gaps, with_unseen_levels
 from reproduce.defaults import credit
-from reproduce.methods.credit import METHODS, lacking
+from reproduce.methods.credit import METHODS, Rows, lacking
 from reproduce.rendering.credit_figure import largest_falls
 from reproduce.rendering.credit_prices import (
     against_others,
@@ -25,7 +25,7 @@ from reproduce.rendering.credit_prices import (
     told_on_every_split,
 )
 from reproduce.rendering.credit_scores import SCORES, standing
-from reproduce.runs import Fit, read_results
+from reproduce.runs import Fit, as_json, read_results
 
 DIRECTIONS = {"debt": 1, "income": -1}
 #: Methods whose fits take seconds are left out.
@@ -96,22 +96,10 @@ def test_a_rival_learns_with_directions_and_without(method, toy):
     if lacking(method):
         pytest.skip(f"{method} is not installed")
     for directions in (DIRECTIONS, {})[: 1 + METHODS[method].free]:
-        predict = METHODS[method].fit(toy.X, toy.y, directions, 0)
+        predict = METHODS[method].fit(Rows(toy.X, toy.y, directions, 0))
         probability = predict(toy.X_test)
         assert ((probability >= 0.0) & (probability <= 1.0)).all()
         assert roc_auc_score(toy.y_test, probability) > 0.65
-
-
-@pytest.mark.filterwarnings("ignore")  # of solvers
-@pytest.mark.parametrize("method", ["Logistic regression", "glum, scorecard"])
-def test_a_wrong_direction_is_obeyed(method, toy):
-    if lacking(method):
-        pytest.skip(f"{method} is not installed")
-    rows = pd.concat([toy.X_test[:1]] * 50, ignore_index=True)
-    rows["debt"] = np.linspace(0.0, 50.0, 50)
-    free, wrong = (METHODS[method].fit(toy.X, toy.y, d, 0)(rows) for d in ({}, {"debt": -1}))
-    assert free[-1] > free[0] + 0.2
-    assert np.diff(wrong).max() <= 1e-9  # solvers stop
 
 
 def test_a_method_whose_package_lacks_is_skipped_with_the_reason(
@@ -123,19 +111,6 @@ def test_a_method_whose_package_lacks_is_skipped_with_the_reason(
     credit.STUDY.main(asked)
     assert "LightGBM is skipped: " in capsys.readouterr().out
     assert set(read_results(tmp_path / "credit_heloc.csv")["method"]) == {"Logistic regression"}
-
-
-def test_again_runs_what_is_there(toy, tmp_path, monkeypatch):
-    asked = ("--jobs", "1", "--quick", "--datasets", "heloc", "--methods", "Logistic regression")
-    credit.STUDY.main(options(credit.STUDY, tmp_path, *asked))
-    before = read_results(tmp_path / "credit_heloc.csv")
-    monkeypatch.setattr(credit, "expected_calibration_error", lambda p, y: 0.5)
-    credit.STUDY.main(options(credit.STUDY, tmp_path, *asked))
-    pd.testing.assert_frame_equal(read_results(tmp_path / "credit_heloc.csv"), before)
-    credit.STUDY.main(options(credit.STUDY, tmp_path, *asked, "--again"))
-    after = read_results(tmp_path / "credit_heloc.csv")
-    assert len(after) == len(before)
-    assert after.loc[after["metric"] == "calibration error", "value"].eq(0.5).all()
 
 
 def test_the_interval_of_a_price_is_that_of_resampled_rows(toy):
@@ -205,17 +180,12 @@ def test_methods_stand_ahead_or_behind_where_the_paired_difference_says_so():
     assert standing(rows, "log loss", "ahead") == "YDF (HELOC, Taiwan)"
 
 
-def test_every_kind_of_rows_has_a_search():
-    search = Fit("credit_falls", "compas", "default", "held-out", "0", 0, "LightGBM", "{}")
-    kinds = {cell.protocol for cell in credit_falls.cells(search)}
-    assert kinds == {"held-out", "missing values", "invented"}  # COMPAS has no categories
-
-
 # The board.
 
 
 def test_the_board_finds_falls_of_a_model_that_falls_and_none_of_one_that_does_not(toy):
-    quick = {"dtype": "float32", "pairs": 300, "searches": ["random", "grid"]}
+    quick = as_json({"dtype": "float32", "pairs": 300, "searches": ["random", "grid"]})
+    fit = Fit("credit_falls", "heloc", "constrained", "invented", "0", 0, "any", quick)
 
     def rising(X):
         assert X["debt"].dtype == np.float32
@@ -224,8 +194,8 @@ def test_the_board_finds_falls_of_a_model_that_falls_and_none_of_one_that_does_n
     X = toy.X_test.drop(columns="income")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(credit_tables.TABLES, "heloc", CreditTable("", applicants, {"debt": 1}))
-        assert credit_falls.searched(rising, X, "heloc", quick).violations == 0
-        found = credit_falls.searched(lambda X: 1.0 - rising(X), X, "heloc", quick)
+        assert credit_falls.searched(rising, X, fit).violations == 0
+        found = credit_falls.searched(lambda X: 1.0 - rising(X), X, fit)
     assert found.violations > 100
     cells = {("LightGBM", "pairs"): [300], ("LightGBM", "falls"): [found.violations],
              ("LightGBM", "largest drop"): [found.largest_drop],

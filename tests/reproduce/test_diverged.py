@@ -11,7 +11,6 @@ from pyro_gcm.training import Diverged
 from reproduce import public
 from reproduce.ablations import members
 from reproduce.defaults import untouched
-from reproduce.methods import defaults
 from reproduce.methods.spaces import Searched
 from reproduce.runs import Fit, as_json
 from reproduce.searching import search
@@ -42,11 +41,10 @@ def test_a_fit_that_diverged_has_no_score(
 
     response = "continuous" if dataset == "blog" else "binary"
     load_as(monkeypatch, lambda name, variant: toy(response=response, rows=500))
-    trainers = {public: "train", members: "fit_members"}
+    trainers = {public: "train", untouched: "train", members: "fit_members"}
     for module, name in trainers.items():
         monkeypatch.setattr(module, name, diverge)
     monkeypatch.setitem(search.SEARCHED, "wild", Searched(dict, diverge, {}))
-    monkeypatch.setitem(defaults.DEFAULTS, "wild", defaults.Default(diverge, "numpy"))
     split = "aside" if protocol == "trials" else "100"
     fit = Fit("any", dataset, "default", protocol, split, 0, method, as_json(settings))
     scores = study.run(fit)

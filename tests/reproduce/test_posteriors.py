@@ -101,12 +101,6 @@ def test_the_error_of_an_evidence_is_unknown_where_no_proposal_is_near():
     assert ("Pareto k" in str(told[0].message)) == high
 
 
-def test_levels_are_drawn_by_rejection():
-    draws = model_of("levels").posterior(*rows_of("levels"), num_samples=100, progress=False)
-    assert (draws.ess == 100.0).all()
-    assert draws.pareto_k.isnan().all()
-
-
 def fit_of(dataset, method, size):
     return Fit("posteriors", dataset, "default", "known", "0", 0, method, f'{{"size":{size}}}')
 

@@ -1,6 +1,5 @@
 """Quantile regression on simulated data, at a size that takes seconds."""
 
-import json
 import math
 
 import pandas as pd
@@ -8,11 +7,10 @@ import pytest
 import torch
 from toys import DIVERGING, options, table
 
-from pyro_gcm.training import Diverged
 from reproduce import quantile, runs
 from reproduce.data import simulation
 from reproduce.methods import Rows, train
-from reproduce.quantile import QUANTILE_METHODS, candidates, paper_settings
+from reproduce.quantile import QUANTILE_METHODS
 from reproduce.runs import Fit, as_json
 from reproduce.searching.tuning import VALIDATION_LOSS
 
@@ -101,20 +99,6 @@ def test_a_seed_has_the_errors_that_it_has_alone(method, tmp_path):
     pd.testing.assert_frame_equal(one, other, rtol=1e-4)
 
 
-def test_a_seed_that_diverges_is_nan_and_the_others_are_not(monkeypatch, tmp_path):
-    whole = quantile.baselines.fit_many
-
-    def failing(*arguments, **options):
-        first, _, last = whole(*arguments, **options)
-        return [first, Diverged("the loss is nan"), last]
-
-    monkeypatch.setattr(quantile.baselines, "fit_many", failing)
-    found = quantile.run([fit(seed=seed) for seed in (1, 0, 2)], curves=tmp_path)
-    assert [math.isnan(scores["MAE r=0.1"]) for scores in found] == [False, True, False]
-    assert [scores["epochs"] for scores in found] == [1, 0, 1]
-    assert not [*tmp_path.iterdir()]
-
-
 def test_the_longest_fits_begin_first_and_a_seed_that_is_there_is_not_run_again(
     tmp_path, monkeypatch, capsys
 ):
@@ -126,63 +110,25 @@ def test_the_longest_fits_begin_first_and_a_seed_that_is_there_is_not_run_again(
         return run(group, **options)
 
     monkeypatch.setattr(quantile, "run", noted)
-    monkeypatch.setattr(quantile, "_settings", lambda _: dict.fromkeys(methods, fit().settings))
+    monkeypatch.setattr(quantile, "paper_settings", lambda method, quick: fit().settings)
     methods = ["MLP", "PWL", "GCM"]
     for seeds in (1, 2):
         more = ["--jobs", "1", "--seeds", str(seeds), "--methods", *methods[: seeds + 1]]
-        quantile.main(options(quantile, tmp_path, *more))
+        study = quantile.STUDY
+        study.main(options(study, tmp_path, "--setting", "paper", *more))
     assert groups == [
         [("MLP", 0)], [("PWL", 0)],
         [("GCM", 0)], [("GCM", 1)], [("MLP", 1)], [("PWL", 1)],
     ]  # fmt: skip
-    assert "quantile.csv: 2 of 6 fits are there already" in capsys.readouterr().out
-
-
-def test_curves_are_kept_of_the_figures_seed_only(tmp_path):
-    quantile.run([fit(seed=1)], curves=tmp_path)
-    quantile.run([fit("tuning")], curves=tmp_path)
-    assert not [*tmp_path.iterdir()]
-    (scores,) = quantile.run([fit()], curves=tmp_path)
-    assert [scores] == [each | {"seconds": scores["seconds"]} for each in quantile.run([fit()])]
-    curves = pd.read_csv(tmp_path / "MLP.csv")
-    assert curves["method"].unique().tolist() == ["MLP"]
-    assert [*zip(curves["step"], curves["r"], strict=True)] == [
-        (step, r) for step in (0, 20) for r in LEVELS
-    ]
-    grid = [float(name) for name in curves.columns[3:]]
-    assert len(grid) == 61
-    assert grid == sorted(grid)
-    assert (grid[0], grid[-1]) == (-1.5, 1.5)
-    model = trained(fit())
-    last = curves[(curves["step"] == 20) & (curves["r"] == 0.7)].iloc[0, 3:].astype(float)
-    at = torch.tensor(grid)[:, None]
-    expected = model.predict(at, torch.full_like(at, 0.7))
-    # The columns name x to two decimals.
-    torch.testing.assert_close(torch.tensor(last.to_numpy()).float(), expected, atol=0.02, rtol=0.0)
-    assert curves.iloc[0, 3] != curves.iloc[5, 3]
-
-
-@pytest.mark.parametrize("method", QUANTILE_METHODS)
-def test_the_settings_of_the_paper_use_plain_sgd(method):
-    settings = json.loads(paper_settings(method, quick=False))
-    assert settings["optimizer"] == "sgd"
-    assert "schedule" not in settings
-    assert "weight_decay" not in settings
-    assert settings.get("revenue_map") == ("identity" if method == "GCM" else None)
-
-
-def test_the_search_of_gcm_is_over_the_dimension_of_z():
-    found = [json.loads(settings) for settings in candidates("GCM", quick=False)]
-    assert [each["z_dim"] for each in found] == [4, 2, 1, 4, 2, 1]
-    assert all("alternatives" not in each for each in found)
-    assert {each["revenue_map"] for each in found} == {"probit"}
-    assert {each["optimizer"] for each in found} == {"adam"}
+    assert "2 of 6 fits are there already" in capsys.readouterr().out
 
 
 @pytest.mark.long(keep=0)
 @pytest.mark.parametrize("setting", ["tuned", "paper"])
 def test_quick_runs_every_method_and_draws_the_figure(tmp_path, capsys, setting):
-    quantile.main(options(quantile, tmp_path, "--jobs", "1", "--setting", setting, "--quick"))
+    quantile.STUDY.main(
+        options(quantile.STUDY, tmp_path, "--jobs", "1", "--setting", setting, "--quick")
+    )
     stem = "quantile" if setting == "tuned" else "quantile_paper_setting"
     table = runs.read_results(tmp_path / f"{stem}.csv")
     assert set(table["protocol"]) == {setting}

@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import product
 
 import pandas as pd
 import pyro
@@ -9,18 +10,16 @@ import pyro.distributions as dist
 import pytest
 import torch
 from pyro import poutine
-from toys import REAL, options
 from toys import table as made
 
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.inference import collapse
-from reproduce import public
 from reproduce.released import networks, tables, training
-from reproduce.released.networks import DRAWS, FORMS, POSITIVE, spread
-from reproduce.released.rows import KNOWN_ROWS, Part
-from reproduce.released.training import MAPPED, SIGN_EPSILON, train
+from reproduce.released.networks import POSITIVE, spread
+from reproduce.released.rows import KNOWN_ROWS
+from reproduce.released.training import MAPPED, SIGN_EPSILON
 from reproduce.rendering.tables import paper_table_3
-from reproduce.runs import read_results
+from reproduce.runs import as_json
 
 
 def network(name, binary=True, dtype=torch.float64, **more):
@@ -97,28 +96,17 @@ def test_the_binary_loss_and_its_gradient_are_those_of_the_librarys_program(name
     assert max(value.abs().max() for value in wanted if value is not None) > 1e-3
 
 
-@pytest.mark.long(keep=4)
-@pytest.mark.parametrize("binary", [True, False])
-@pytest.mark.parametrize("name", ["PosNN", "MM", "SMM", "CMNN", "SMNN", "GCM"])
-def test_strict_networks_rise_in_r(name, binary):
-    form, (x, r, _) = network(name, binary), rows(50)
-    low, high = (form.response_of(x, v) for v in (r, r + torch.tensor([0.3, 0.0])))
-    assert (high >= low).all()
-    assert (high > low).any()
-
-
-@pytest.mark.parametrize("by", list(POSITIVE)[1:])
-@pytest.mark.parametrize("name", MAPPED)
-def test_a_map_to_positive_weights_is_another_network(name, by):
-    forms, (x, r, y) = [network(name), network(name, positive=by)], rows(50)
-    losses = []
-    for form in forms:
-        torch.manual_seed(0)
-        losses.append(form.standard_loss(x, r, r[:, 0], y).item())
-    assert losses[0] != losses[1]
-    if name != "IGCM" and by != "leaky relu(W)":  # which may be negative
-        low, high = (forms[1].response_of(x, v) for v in (r, r + torch.tensor([0.3, 0.0])))
-        assert (high >= low).all()
+def test_a_map_to_positive_weights_is_another_network():
+    for name, by in product(MAPPED, list(POSITIVE)[1:]):
+        forms, (x, r, y) = [network(name), network(name, positive=by)], rows(50)
+        losses = []
+        for form in forms:
+            torch.manual_seed(0)
+            losses.append(form.standard_loss(x, r, r[:, 0], y).item())
+        assert losses[0] != losses[1], (name, by)
+        if name != "IGCM" and by != "leaky relu(W)":  # which may be negative
+            low, high = (forms[1].response_of(x, v) for v in (r, r + torch.tensor([0.3, 0.0])))
+            assert (high >= low).all(), (name, by)
 
 
 def test_maps_are_compared_with_the_released_one():
@@ -135,21 +123,6 @@ def test_maps_are_compared_with_the_released_one():
     counts = [tables.positive_counts(pd.concat(both), w) for w in ("worse", "better")]
     assert counts == ["1 of 1", "0 of 1"]
     assert tables.positive_counts(pd.concat(both), "worse", "square(W)") == "0 of 0"
-
-
-@torch.no_grad()
-def test_the_continuous_density_integrates_to_one_and_its_mean_is_the_prediction():
-    form, (x, r, _) = network("GCM", False, loss_type=2), rows(3)
-    form.epsilon = 1e-12
-    drawn = form.drawn(x, r, torch.randn(3, 4, 3, dtype=torch.float64))
-    mean, scale = form.continuous(drawn)
-    y = torch.linspace(-400.0, 400.0, 2001, dtype=torch.float64)
-    density = torch.stack([form.log_likelihood(drawn, v.expand(3)).exp() for v in y])
-    step = float(y[1] - y[0])
-    total, first = density.sum(0) * step, (density * y[:, None, None]).sum(0) * step
-    torch.testing.assert_close(total, torch.ones_like(total), atol=2e-3, rtol=0.0)
-    torch.testing.assert_close(first, mean, atol=2e-3, rtol=0.0)
-    assert (scale > 0.0).all()
 
 
 def test_hints_penalty_is_that_of_all_pairs():
@@ -188,44 +161,11 @@ def test_a_step_of_signs_is_the_first_one_of_an_adam():
     torch.testing.assert_close(*moved)
 
 
-@pytest.mark.long(keep=0)
-def test_training_learns_and_seeds_differ():
-    torch.manual_seed(0)
-    x, r = torch.randn(400, 4), torch.randn(400, 2)
-    y = (x[:, 0] + r.sum(1) > 0).float()
-    settings = {"epochs": 15, "batch_size": 32, "learning_rate": 0.01, "decay": 0.99}
-    for kind in ("signs", "adam", "sgd"):
-        for name in ("SMM", "IGCM"):
-            own = {**settings, "optimiser": kind}
-            own["learning_rate"] = 0.3 if kind == "sgd" else 0.01
-            forms = [network(name, dtype=torch.float32, seed=seed) for seed in (0, 1)]
-            train(forms, Part(x[:300], r[:300], y[:300]), (0, 1), own, device="cpu")
-            found = [form.response_of(x[300:], r[300:]) for form in forms]
-            for p in found:
-                assert ((p > 0.5) == y[300:]).double().mean() > 0.8, (kind, name)
-            assert not torch.equal(*found)
-
-
-@pytest.mark.long(keep=0)
-@REAL
-def test_both_tables_of_small_runs(tmp_path, capsys):
-    asked = ["--quick", "--jobs", "1", "--datasets", "auto_mpg"]
-    public.main(options(public, tmp_path, "--protocol", "released", *asked))
-    table = read_results(tmp_path / "public_released.csv")
-    fits = table[["method", "settings", "seed"]].drop_duplicates()
-    assert len(fits) == 2 * (8 + 2 * 2)
-    assert "GCM, loss_type 2, z_dim 3" in capsys.readouterr().out
-    methods = ["--methods", "SMM", "Hint", "GCM"]
-    public.main(options(public, tmp_path, "--protocol", "changes", *asked, *methods))
-    told = capsys.readouterr().out
-    assert all(change in told for change in ("as released", "Adam that keeps", "all of them"))
-
-
 def test_cells_of_the_papers_numbers_meet_the_paper():
     parts = []
     for (method, name), cell in paper_table_3().items():
         if name in KNOWN_ROWS:
-            settings = training.as_json(training.settings_of(name, method)[0])
+            settings = as_json(training.settings_of(name, method)[0])
             middle, quarter = cell.mean + 0.5 * (method == "MM"), 0.2 * cell.half
             values = {(method, training.TASKS[name].metric): [middle - quarter, middle + quarter]}
             parts.append(made(values, dataset=name, split="fixed", settings=settings))
@@ -242,17 +182,3 @@ def test_cells_of_the_papers_numbers_meet_the_paper():
     shift = 0.5 * (table["method"] == "MM")
     whole = table.assign(value=table["value"] - shift)
     assert "+1.00" in tables.order(whole)
-
-
-def test_draws_are_those_of_the_loss(monkeypatch):
-    seen, bound = [], FORMS["GCM"].bound
-
-    def counted(self, drawn, y):
-        seen.append(drawn.z.shape[1])
-        return bound(self, drawn, y)
-
-    monkeypatch.setattr(FORMS["GCM"], "bound", counted)
-    x, r, y = rows()
-    for own in ({}, {"draws": 5}):
-        network("GCM", **own).standard_loss(x, r, r[:, 0], y)
-    assert seen == [DRAWS, 5]

@@ -14,8 +14,7 @@ from scipy import stats
 from toys import options, row, table
 
 from reproduce import report
-from reproduce.released.training import Z_DIM
-from reproduce.rendering import figures, quoted, tables
+from reproduce.rendering import quoted, tables
 from reproduce.results import RESULTS
 from reproduce.runs import COLUMNS
 from reproduce.tasks import TASKS
@@ -96,7 +95,7 @@ def test_the_committed_report_is_complete_and_of_the_results():
     assert all(task.title in text for task in TASKS.values())
     for name, (_, planned) in report.FILES.items():
         if planned:
-            count, diverged = report._fits(results, name)
+            count, diverged = report.fits_of(results, name)
             assert count == planned or (name in report.GROWING and count < planned), name
             assert diverged == 0
 
@@ -105,7 +104,7 @@ def test_the_command_writes_the_report_and_every_figure_that_it_names(made):
     text = "".join(path.read_text(encoding="utf-8") for path in (made / "report").iterdir())
     named = set(re.findall(r"!\[[^]]*\]\(\.\./([^)]+)\)", text))
     drawn = {f"figures/{file.name}" for file in (made / "figures").iterdir()}
-    assert named == drawn == {"figures/held_out.png", "figures/quantile_curves_1.png"}
+    assert named == drawn == {"figures/quantile_curves_1.png"}
 
 
 def test_neither_the_order_of_rows_nor_another_device_changes_the_report(made, copied):
@@ -270,34 +269,6 @@ def test_standings_compare_with_the_method_that_was_first_before():
     assert pwl == "not run"
 
 
-FORMER = [row(split=split, settings='{"z_dim": 4, "num_particles": 8}') for split in ("fixed", "0")]
-
-
-@pytest.mark.parametrize(
-    ("name", "rows", "message"),
-    [
-        ("public_held-out", [row(), row(settings='{"hidden": 16}')], "two settings, expected one"),
-        ("public_published", FORMER, "the split 0, expected 'fixed'"),
-        ("ablation", FORMER, "the split 0, expected 'fixed'"),
-    ],
-)
-def test_rows_of_other_settings_or_a_former_split_are_refused(tmp_path, name, rows, message):
-    write(tmp_path, name, rows)
-    with pytest.raises(ValueError, match=f"GCM on adult, seed 0 has {message}"):
-        report.read(tmp_path)
-
-
-def test_quick_fits_beside_those_of_the_released_table_are_refused(tmp_path):
-    shared = {"dataset": "auto_mpg", "split": "fixed", "metric": "RMSE"}
-    rows = [row(**shared, method="MM", settings=text) for text in ("{}", '{"rows": 200}')]
-    write(tmp_path, "public_released", rows)
-    with pytest.raises(ValueError, match="MM on auto_mpg, seed 0 has two settings"):
-        report.read(tmp_path)
-    own = [json.dumps({"loss_type": kind, "z_dim": Z_DIM}) for kind in (0, 1)]
-    write(tmp_path, "public_released", [row(**shared, settings=text) for text in own])
-    assert len(report.read(tmp_path)["public_released"]) == 2
-
-
 @pytest.mark.parametrize(("name", "gcm", "igcm"), [("adult", 2, 1), ("auto_mpg", 5, 3)])
 def test_places_go_by_the_metric(name, gcm, igcm):
     strict = {"PosNN": 0.85, "MM": 0.84, "SMM": 0.83, "CMNN": 0.90, "SMNN": 0.82, "GCM": 0.86}
@@ -308,11 +279,6 @@ def test_places_go_by_the_metric(name, gcm, igcm):
     assert quoted.place(found, "GCM") == expected.format(gcm)
     assert quoted.place(found, "IGCM") == expected.format(igcm)
     assert quoted.ahead(found) == ("1 of 1" if name == "adult" else "0 of 1")
-
-
-def test_figures_of_curves_show_gcm_beside_four_others():
-    groups = list(figures.curve_groups(["MM", "A", "B", "C", "D", "GCM"]).values())
-    assert groups == [["MM", "A", "B", "C", "GCM"], ["D", "GCM"]]
 
 
 def rows_of(**metrics):

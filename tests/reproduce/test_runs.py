@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import math
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -14,10 +13,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from reproduce import quantile, results, runs, tasks
+from reproduce import runs, studies
+from reproduce.__main__ import COMMANDS
 from reproduce.__main__ import main as reproduce_main
 from reproduce.arguments import Refused
-from reproduce.data import datasets
 from reproduce.runs import COLUMNS, Fit, as_json, read_results, run_fits
 
 ROOT = Path(runs.__file__).parents[1]
@@ -161,30 +160,15 @@ def test_a_killed_run_leaves_a_whole_table_and_goes_on_to_the_same_one(tmp_path,
     pd.testing.assert_frame_equal(without_seconds(path), without_seconds(tmp_path / "whole.csv"))
 
 
-def test_an_interruption_while_writing_leaves_the_table_before(tmp_path, monkeypatch):
-    path = tmp_path / "table.csv"
-    run_fits(path, [fit(0)], toy, options())
-    before = path.read_text()
-
-    def interrupted(*arguments):
-        raise KeyboardInterrupt
-
-    for place, name in ((os, "fsync"), (os, "replace")):
-        with monkeypatch.context() as patch:
-            patch.setattr(place, name, interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                run_fits(path, [fit(0), fit(1)], toy, options())
-        assert path.read_text() == before
-    assert len(run_fits(path, [fit(0), fit(1)], toy, options())) == 4
-
-
-@pytest.mark.parametrize(("module", "keeps"), [(quantile, True), (datasets, False)])
-def test_an_interrupted_command_says_what_is_kept(module, keeps, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("name", "keeps"), [("quantile", True), ("datasets", False)])
+def test_an_interrupted_command_says_what_is_kept(name, keeps, tmp_path, monkeypatch, capsys):
     def interrupted(arguments):
         raise KeyboardInterrupt
 
-    name = module.__name__.split(".")[-1]
-    monkeypatch.setattr(module, "main", interrupted)
+    study = studies.command(
+        argparse.Namespace(__doc__="", add_arguments=runs.add_run_arguments, main=interrupted)
+    )
+    monkeypatch.setitem(COMMANDS, name, study)
     monkeypatch.setattr(sys, "argv", ["reproduce", name, "--output", str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
         reproduce_main()
@@ -225,7 +209,6 @@ def test_what_cannot_run_is_told_without_a_traceback(
 ):
     for library in ("xgboost", "catboost"):
         monkeypatch.setitem(sys.modules, library, None)
-    monkeypatch.setitem(tasks.TASKS, "new", tasks.Task("New", "AUC", 1, 10))
     monkeypatch.setattr(sys, "argv", ["reproduce", *arguments, "--output", str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
         reproduce_main()
@@ -280,12 +263,6 @@ def test_dask_runs_the_fits_in_its_own_workers(tmp_path):
         distributed.default_client()
 
 
-def test_ray_that_is_absent_is_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(Refused, match="--backend ray needs Ray: pip install ray"):
-        run_fits(tmp_path / "table.csv", [fit(0)], never, options("--backend", "ray"))
-
-
 def test_a_row_of_another_device_is_not_taken_for_this_one(tmp_path):
     path, calls = tmp_path / "table.csv", []
 
@@ -298,23 +275,3 @@ def test_a_row_of_another_device_is_not_taken_for_this_one(tmp_path):
         assert table["device"].tolist() == [device]
     assert calls == ["cpu", "meta"]
     assert len(pd.read_csv(path)) == 2
-
-
-def test_versions_name_the_commit_and_changes(tmp_path, monkeypatch):
-    def git(*command):
-        subprocess.run(["git", "-C", tmp_path, *command], check=True, capture_output=True)
-
-    code = tmp_path / "reproduce" / "results.py"
-    code.parent.mkdir()
-    code.write_text("1")
-    monkeypatch.setattr(results, "__file__", str(code))
-    results._commit.cache_clear()
-    assert results._commit() == ""
-    git("init")
-    git("add", ".")
-    git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-m", "first")
-    for changes in ("", " with changes"):
-        results._commit.cache_clear()
-        assert re.fullmatch(rf" [0-9a-f]{{10}}{changes}", results._commit())
-        code.write_text("2")
-    results._commit.cache_clear()

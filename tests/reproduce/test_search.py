@@ -20,7 +20,6 @@ from reproduce.methods.spaces import SEARCHED, Searched
 from reproduce.rendering.search_tables import differences, means
 from reproduce.runs import Fit, as_json, read_results
 from reproduce.searching import search
-from reproduce.searching.optuna_search import STARTUP, OptunaSearch
 from reproduce.searching.tuning import VALIDATION_LOSS
 
 ROWS = 500
@@ -221,7 +220,7 @@ def test_rows_of_quick_fits_are_no_trials_of_others(given, tmp_path):
 
 def test_a_study_depends_on_its_name_its_number_and_what_it_was_told():
     def run(name, losses, finished=()):
-        study = OptunaSearch(name, lambda trial: space(trial, 5, 2), {"shift": 0.5, "kind": "b"})
+        study = search.Trials(name, lambda trial: space(trial, 5, 2), {"shift": 0.5, "kind": "b"})
         for at, loss in enumerate(losses):
             proposed = study.ask(finished[at] if at < len(finished) else None)
             study.tell(loss(proposed["shift"]))
@@ -240,15 +239,13 @@ def test_a_study_depends_on_its_name_its_number_and_what_it_was_told():
     assert one == same
     assert one[0] == named[0]
     assert one[1] != named[1]
-    assert one[:STARTUP] == told[:STARTUP]
+    assert one[: search.STARTUP] == told[: search.STARTUP]
     assert one[-1] != told[-1]
     made = []
     run("a", [near] * 14, finished=json.loads(json.dumps(one[:11])))
     assert made == one
     with pytest.raises(Refused, match="every trial of c diverged"):
         run("c", [diverging] * 2).best()
-    with pytest.raises(Refused, match=r"trial 0 of d was \{'other': 1\}, the space has .*: remove"):
-        run("d", [near], [{"other": 1}])
 
 
 def test_holm_and_p_values():

@@ -31,7 +31,8 @@ def test_every_way_of_predicting_gives_the_same_numbers(monkeypatch):
 def test_every_side_is_timed_and_no_quick_run_is_taken_for_another(monkeypatch, tmp_path, capsys):
     load_as(monkeypatch, lambda name, variant: toy(name, variant, "binary"))
     study, sides = timing.STUDY, 2 + 3 * (len(timing.TIMED) - 1)
-    assert len(study.fits(options(study, tmp_path))) == 11 * sides
+    (fits,) = study.fits(options(study, tmp_path)).values()
+    assert len(fits) == 11 * sides
     study.main(options(study, tmp_path, "--quick", "--jobs", "1"))
     assert "| GCM | cached |" in capsys.readouterr().out
     found = read_results(tmp_path / "timing.csv")

@@ -40,12 +40,6 @@ def test_every_method_has_six_trials_of_which_the_first_is_the_default(method):
         assert sum(level.items() <= trial.items() for trial in made) >= 2
 
 
-def test_small_steps_of_boosting_have_more_trees():
-    made = trials("HistGradientBoosting")
-    trees = {trial["learning_rate"]: trial.get("max_iter") for trial in made}
-    assert trees == {0.1: None, 0.3: None, 0.03: 333}
-
-
 OTHERS = [results({"a": 0.1}, **{key: "other"}) for key in ("method", "dataset", "metric")]
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 import hashlib
-import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,10 +10,10 @@ from toys import options, table, toy
 
 import pyro_gcm
 from pyro_gcm import baselines
+from reproduce import methods
 from reproduce.data import untouched_data
 from reproduce.data.untouched_data import UNTOUCHED, load
 from reproduce.defaults import untouched
-from reproduce.methods import defaults
 from reproduce.runs import Fit, read_results
 
 
@@ -47,25 +47,6 @@ def test_the_columns_are_those_of_the_package(name, shape, digest):
     assert hashlib.sha256(columns.numpy().tobytes()).hexdigest()[:16] == digest
 
 
-def test_every_woman_and_husband_has_one_occupation():
-    dataset = load("fair")
-    assert dataset.response == "binary"
-    for group in ("occupation=", "occupation_husb="):
-        places = [i for i, name in enumerate(dataset.x_names) if name.startswith(group)]
-        assert len(places) == 6
-        assert (dataset.x[:, places].sum(1) == 1.0).all()
-    assert dataset.r[:, 0].unique().tolist() == [-5.0, -4.0, -3.0, -2.0, -1.0]
-
-
-def test_self_rated_health_is_one_ordered_column():
-    dataset = load("randhie")
-    assert dataset.response == "continuous"
-    assert dataset.r[:, 3].unique().tolist() == [0.0, 1.0, 2.0, 3.0]
-    # Coinsurance from 0 to 100 percent as -log(percent + 1).
-    assert float(dataset.r[:, 0].min()) == pytest.approx(-math.log(101.0))
-    assert float(dataset.r[:, 0].max()) == 0.0
-
-
 @pytest.mark.parametrize("name", list(UNTOUCHED))
 def test_shuffled_outcomes_are_those_of_other_rows(name, monkeypatch):
     rows_of = toy(rows=500)  # the first column of x is the row number, y a function of the row
@@ -88,7 +69,7 @@ def test_the_study_has_every_method_and_learns_nothing_from_shuffled_outcomes(tm
     untouched.STUDY.main(asked(tmp_path, "--datasets", "fair", "randhie"))
     found = read_results(tmp_path / "untouched.csv")
     wide = found.pivot(index=["dataset", "method", "split"], columns="metric", values="value")
-    assert len(wide) == 2 * len(defaults.DEFAULTS) * 2
+    assert len(wide) == 2 * len(methods.DEFAULTS) * 2
     for name, metric in (("fair", "AUC"), ("randhie", "RMSE")):
         assert wide.loc[name, [metric, "log score"]].notna().all(axis=None)
     assert found["settings"].str.contains(f'"shuffled":{untouched.QUICK_ROWS}').all()
@@ -101,49 +82,45 @@ def test_the_study_has_every_method_and_learns_nothing_from_shuffled_outcomes(tm
     assert "| -lncoins | a patient who pays" in printed
 
 
-#: Types of the options of a class that its layers do not show.
-PLAIN = (bool, int, float, str, tuple)
-BOOSTING = {
-    "HistGradientBoosting": {},
-    "XGBoost": {"n_jobs": 1},
-    "LightGBM": {"n_jobs": 1},
-    "CatBoost": {"thread_count": 1},
-}
-
-
-@pytest.mark.parametrize("method", defaults.DEFAULTS)
-def test_methods_have_their_defaults(method, monkeypatch):
+@pytest.mark.parametrize("method", ["GCM", "IGCM", *methods.NETWORKS])
+def test_networks_have_their_defaults(method, monkeypatch):
     given = []
 
     def stop(*arguments, **named):
         given.append((arguments[0], named))
         raise InterruptedError
 
-    monkeypatch.setattr(defaults.baselines, "MonotoneBoosting", stop)
-    for module, name in (
-        (defaults.pyro_gcm, "fit"), (defaults.baselines, "fit"), (defaults, "fit_members"),
-    ):  # fmt: skip
-        monkeypatch.setattr(module, name, stop)
+    for module in (pyro_gcm, baselines):
+        monkeypatch.setattr(module, "fit", stop)
     with pytest.raises(InterruptedError):
         untouched.run(study_fit(method, seed=3))
     ((first, named),) = given
-    fit = {"seed": 3, "device": "cpu", "progress": False}
-    if method in BOOSTING:
-        assert named == {"response": "binary", "seed": 3, **BOOSTING[method]}
-    elif method == "Members":
-        assert named == {"response": "binary", **fit}
-    else:
-        assert named == fit
-        own = {} if method in defaults.NETWORKS else {"seed": 3}
-        default = getattr(pyro_gcm if own else baselines, method)(15, 3, response="binary", **own)
-        assert str(first) == str(default)  # the layers and their sizes
-        plain = [
-            {k: v for k, v in vars(m).items() if k != "name" and isinstance(v, PLAIN)}
-            for m in (first, default)
-        ]
-        assert plain[0] == plain[1]
-        for name, value in default.state_dict().items():
-            assert not own or torch.equal(first.state_dict()[name], value)
+    assert named == {"seed": 3, "device": "cpu", "progress": False}
+    own = {} if method in methods.NETWORKS else {"seed": 3}
+    default = getattr(pyro_gcm if own else baselines, method)(15, 3, response="binary", **own)
+    assert str(first) == str(default)  # the layers and their sizes
+    for name, value in default.state_dict().items():
+        assert not own or torch.equal(first.state_dict()[name], value)
+
+
+def test_estimators_have_their_defaults():
+    table = toy(response="binary", rows=60)
+    rows = methods.Rows(table.x, table.r, table.y, "binary")
+    for method, more in (("Members", {"device": "cpu"}), ("HistGradientBoosting", {})):
+        given = []
+
+        class Seen:
+            def __init__(self, **options):
+                given.append(options)  # noqa: B023
+
+            def fit(self, *columns):
+                return self
+
+        with pytest.MonkeyPatch.context() as patch:
+            entry = replace(methods.METHODS[method], make=Seen)
+            patch.setitem(methods.METHODS, method, entry)
+            methods.train(method, rows, None, 3)
+        assert given == [{"response": "binary", "seed": 3, **more}]
 
 
 def study_fit(method, dataset="fair", seed=0):
@@ -157,27 +134,16 @@ class Constant:
         return torch.ones(len(x), dtype=torch.float64)
 
 
-@pytest.mark.long(keep=1)
-@pytest.mark.parametrize("name", [*untouched.UNTOUCHED])
-def test_a_quick_run_tests_on_both_outcomes(name):
-    pytest.importorskip(untouched.UNTOUCHED[name].package)
-    dataset = load(name, untouched.QUICK_ROWS)
-    if dataset.response == "binary":
-        assert all(len(dataset.y[dataset.split(at)[1]].unique()) == 2 for at in range(2))
-
-
-def test_a_method_without_a_density_is_as_wide_as_its_errors(monkeypatch):
+def test_a_method_without_a_density_is_as_wide_as_its_errors():
     sizes = []
 
-    def fit(rows, seed, device):
+    def own(rows):
         sizes.append(len(rows.y))
-        return Constant(), 7
+        return Constant()
 
-    monkeypatch.setitem(defaults.DEFAULTS, "constant", defaults.Default(fit, "numpy"))
-    scores = untouched.run(study_fit("constant", "randhie"))
-    assert sizes == [240, 192]
-    assert scores["epochs"] == 7
     dataset = load("randhie", 300)
+    scores = untouched.held_out(dataset, study_fit("constant", "randhie"), "cpu", own)
+    assert sizes == [240, 192]
     learn, test = dataset.split(1)
     spread = (dataset.y[learn[192:]] - 1.0).square().mean().sqrt()
     expected = torch.distributions.Normal(1.0, spread).log_prob(dataset.y[test]).mean()

@@ -1,0 +1,47 @@
+"""How methods for an ordered y are run on random splits, and the tables of their scores."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from reproduce.data.ordered_data import SIMULATED, Table, split
+from reproduce.rendering.markdown import NOT_RUN
+from reproduce.rendering.tables import compared
+from reproduce.runs import Fit, Scores
+
+#: Name -> function (training rows, seed) -> prediction of other rows.
+Methods = Mapping[str, Callable[[Table, int], Callable[[Table], Any]]]
+
+
+def runner(
+    methods: Methods, scores: Callable[[Any, Table, Table], Scores], levels: int = 0
+) -> Callable[..., Scores]:
+    """The `run` of a study: scores of (prediction of test rows, training rows, test rows).
+
+    :param levels: of simulated tables; 0 where y is a number.
+    """
+
+    def run(fit: Fit, device: str = "cpu") -> Scores:
+        learn, test = split(fit.dataset, int(fit.split), levels, fit.options.get("rows"))
+        start = time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            predict = methods[fit.method](learn, fit.seed)
+            spent = time.process_time() - start
+            found = scores(predict(test), learn, test)
+        return {**found, "seconds of a fit": spent, "seconds": spent, "epochs": 0}
+
+    return run
+
+
+def report(table: pd.DataFrame, name: str, methods: Methods, metrics: Sequence[str]) -> str:
+    """Metrics of one data set."""
+    rows = table[table["dataset"] == name]
+    if rows.empty:
+        return f"{NOT_RUN.capitalize()}."
+    return compared(rows, list(methods), metrics, independent=name == SIMULATED)

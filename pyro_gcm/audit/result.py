@@ -66,6 +66,7 @@ class MonotonicityAudit:
     :param calls: number of calls that both ends of all pairs went through, at random places, and
         rows of the largest.
     :param x_names: names of the columns of x; `r_names`: those of r.
+    :param event: the class whose probability was audited, where it is known, or "".
     """
 
     frame: pd.DataFrame
@@ -78,6 +79,7 @@ class MonotonicityAudit:
     calls: tuple[int, int]
     x_names: tuple[str, ...]
     r_names: tuple[str, ...]
+    event: str = ""
 
     @property
     def passed(self) -> bool:
@@ -129,7 +131,8 @@ class MonotonicityAudit:
         verdict = "passed" if self.passed else "FAILED"
         lines = [
             f"monotonicity {verdict}: {self.violations} violations, {self.rounding} drops within "
-            f"rounding and {self.ties} ties in {self.pairs} pairs (tolerance {self.tolerance:.2g})",
+            f"rounding and {self.ties} ties in {self.pairs} pairs (tolerance {self.tolerance:.2g})"
+            + (f"; event: {self.event}" if self.event else ""),
             textwrap.fill(f"searched: {self.searched}", 100, subsequent_indent="  "),
             self.frame.to_string(index=False, float_format=lambda v: f"{v:.3g}"),
         ]

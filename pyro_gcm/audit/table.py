@@ -61,8 +61,11 @@ def audit_table(
     values = pd.DataFrame(table.values, columns=table.names)
     options = {"increasing": table.signs, "dtype": "float64", **options}
     audit = audit_monotonicity(function, rows, values, **options)
-    worst = audit.witness
-    return replace(audit, x_names=(), witness=worst and replace(worst, x=worst.x[:0]))
+    worst, event = audit.witness, ""
+    if hasattr(predictor, "predict_proba") and hasattr(predictor, "classes_"):
+        event = str(predictor.classes_[_event_column(predictor)])
+    witness = worst and replace(worst, x=worst.x[:0])
+    return replace(audit, x_names=(), witness=witness, event=event)
 
 
 def _prediction(predictor: Any) -> Any:

@@ -122,7 +122,8 @@ def write_report(
     )
     options: Any = {"desc": "report", "disable": not progress, "delay": 2, "unit": "part"}
     sections = [section(subject) for section in tqdm(_SECTIONS, **options)]
-    write_file(path, page(title or f"Report on a model of {target}", sections).encode())
+    about = subject.prediction if subject.is_share else f"model of {target}"
+    write_file(path, page(title or f"Report on the {about}", sections).encode())
     return WrittenReport(path, [part.title for part in sections], subject.scores, subject.audit)
 
 

@@ -137,7 +137,9 @@ def test_the_positive_class_is_the_event_everywhere(kind: Any, tmp_path: Path) -
     )
     assert auc == pytest.approx(other)
     if kind is GCMClassifier:
-        assert audit_table(model, X, pairs=9, progress=False).passed
+        audit = audit_table(model, X, pairs=9, progress=False)
+        assert audit.passed
+        assert audit.summary().splitlines()[0].endswith("; event: no")
         assert (model.explain(X)["probability"].to_numpy() == event).all()
     with pytest.raises(ValueError, match=r"positive must be one of the classes \['no', 'yes'\]"):
         kind(**options, positive="maybe").fit(X, WORDS)
@@ -239,7 +241,8 @@ def test_a_positive_class_of_the_command_line_is_that_of_python(
     assert found["class"].tolist() == model.predict(X).tolist()
     assert (found["probability"] == model.predict_proba(X)[:, 0]).all()
     run("report", "model", "data.csv", "--pairs=9", "--out=r.html")
-    assert f"“late” is “{values[0]}”" in Path("r.html").read_text(encoding="utf-8")
+    shown = Path("r.html").read_text(encoding="utf-8")
+    assert f"<h1>Report on the probability that “late” is “{values[0]}”</h1>" in shown
 
 
 def test_the_event_is_said_and_warned_of_where_text_leaves_it_to_the_order(fit: Any) -> None:

@@ -66,7 +66,8 @@ def write_file(path: str | Path, content: bytes) -> None:
         before = target.stat() if target.exists() else None
         mode = 0o666 if before is None else 0o600
         try:
-            with open(partial, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            no_link = getattr(os, "O_NOFOLLOW", 0)  # that somebody may have put there
+            with open(partial, "wb", opener=lambda n, how: os.open(n, how | no_link, mode)) as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())

@@ -100,12 +100,11 @@ def check_output(option: str, path: Path | None, data: Path, model: Path | None 
     :param model: the folder of the model that is read.
     """
     if path is not None:
-        place = Path(os.path.realpath(path))  # where a link leads to
-        kept = [] if model is None else [model / "card.json", *model.glob("weights-*")]
-        if any(file.exists() and place == file.resolve() for file in (data, *kept)):
+        read = [data] if model is None else [data, model / "card.json", *model.glob("weights-*")]
+        if path.exists() and any(file.exists() and path.samefile(file) for file in read):
             raise WrongUse(f"{option} must be another file than the ones that are read, got {path}")
         with blamed(option):
-            check_writable(place)
+            check_writable(Path(os.path.realpath(path)))  # where a link leads to
 
 
 def check_out(out: Path | None, data: Path, model: Path) -> None:

@@ -81,25 +81,26 @@ def test_exit_code_is_1_with_violations_and_files_are_written() -> None:
     assert witness["x"] == {"age": rows["age"][witness["row"]]}
 
 
-RISES_IN_BID = "--r=bid,-price", "--x=age"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (["toy:rises", *RISES_IN_BID], 0),
-        (["toy:make", *RISES_IN_BID], 0),
-        (["toy:Made", *RISES_IN_BID], 0),
+def test_exit_code_says_whether_the_audit_passed() -> None:
+    rises = "--r=bid,-price", "--x=age"
+    features = pd.read_csv("rows.csv")[["bid", "age", "price"]]
+    for constraints, name in (({"bid": 1, "price": -1}, "rises"), (None, "free")):
+        model = HistGradientBoostingClassifier(max_iter=5, monotonic_cst=constraints)
+        joblib.dump(model.fit(features, pd.read_csv("rows.csv")["won"]), f"{name}.joblib")
+    for arguments, code in (
+        (["toy:rises", *rises], 0),
+        (["toy:make", *rises], 0),
+        (["toy:Made", *rises], 0),
         (["toy:falls", "--r=bid,price", "--x=age", "--tolerance=0.5"], 1),
         (["toy:falls", "--r=bid,price", "--x=age", "--tolerance=2"], 0),
-        (["toy:of_table", *RISES_IN_BID], 0),
+        (["toy:of_table", *rises], 0),
         (["toy:of_table", "--r=price", "--x=age,bid"], 1),
-    ],
-)
-def test_exit_code_says_whether_the_audit_passed(arguments: list[str], code: int) -> None:
-    done = audit(*arguments)
-    assert done.code == code
-    assert ("monotonicity FAILED" if code else "monotonicity passed: 0 violations") in done.out
+        (["rises.joblib", "--r=-price,bid"], 0),  # knows its columns
+        (["free.joblib", "--r=-price,bid"], 1),
+    ):
+        done = audit(*arguments)
+        assert done.code == code, (arguments, done.err)
+        assert ("monotonicity FAILED" if code else "monotonicity passed: 0 ") in done.out
 
 
 def test_minus_in_a_column_name_is_not_a_sign() -> None:
@@ -115,33 +116,19 @@ def test_counts_are_written_before_the_figure(monkeypatch: pytest.MonkeyPatch) -
     assert not json.loads(Path("counts.json").read_text())["passed"]
 
 
-def test_estimator_in_a_file_knows_its_columns() -> None:
-    rows = pd.read_csv("rows.csv")
-    features = rows[["bid", "age", "price"]]
-    for constraints, code in (({"bid": 1, "price": -1}, 0), (None, 1)):
-        model = HistGradientBoostingClassifier(max_iter=5, monotonic_cst=constraints)
-        joblib.dump(model.fit(features, rows["won"]), "model.joblib")
-        assert audit("model.joblib", "--r=-price,bid").code == code
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_exit_code_is_2_for_invalid_arguments_and_errors() -> None:
+    for arguments, message in (
         (["toy:rises", "--x=age"], "--r must name the columns in which toy:rises should increase"),
         (["toy:rises", "--r=bid,cost", "--x=age"], "--r: rows.csv has no column 'cost'"),
         (["toy:rises", "--r=bid", "--x=ages"], "--x: rows.csv has no column 'ages'; did you mean"),
         (["toy:missing", "--r=bid"], "has no attribute 'missing'"),
         (["nowhere:rises", "--r=bid"], "error: MODEL: No module named 'nowhere'"),
         (["nofile.pkl", "--r=bid"], "must be module:attribute or an existing file"),
-        (["toy:broken", "--r=bid"], "RuntimeError: no weights"),
+        (["toy:broken", "--r=bid"], "no weights"),
         (["toy:leaves", "--r=bid"], "SystemExit: 0"),
         (["rows.csv", "--r=bid"], "rows.csv cannot be read as a joblib or pickle file: "),
         (["toy:rises", "--r=bid", "--pairs=2"], "Invalid value for '--pairs': "),
-    ],
-)
-def test_exit_code_is_2_for_invalid_arguments_and_errors(
-    arguments: list[str], message: str
-) -> None:
-    done = audit(*arguments)
-    assert done.code == 2
-    assert message in done.err
+    ):
+        done = audit(*arguments)
+        assert done.code == 2, arguments
+        assert message in done.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -58,55 +59,56 @@ def test_fit_tells_names_types_roles_and_missing_values_and_saves_the_same_model
     assert again.score(*held_out) == pytest.approx(done.json["scores"]["accuracy"])
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_predictions_in_blocks_are_those_of_the_estimator_to_the_last_bit(
-    kind: str, models: Models, monkeypatch: pytest.MonkeyPatch
+    models: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyro_gcm.estimators.kinds.BLOCK", 23)
-    quantiles = ["--quantiles=0.1,0.9"] if kind == "survival" else []  # other kinds have their own
-    options = "--bands", "--level=0.5", "--keep=id,job", *quantiles
-    done = run("predict", models(kind), "data.csv", *options)
-    assert done.code == 0, done.err
-    found, model, data = done.table, pyro_gcm.load(models(kind)), rows()
-    X = data[list(model.feature_names_in_)]
-    assert done.out.splitlines()[1].startswith("000,")  # as it came, not as the number 0
-    if kind == "classifier":
-        assert (found["probability"] == model.predict_proba(X)[:, 1]).all()
-        assert (found["class"] == model.predict(X)).all()
-    elif kind == "ordinal":
-        shares = found[[f"probability_{level}" for level in model.classes_]]
-        assert (shares == model.predict_proba(X)).all(axis=None)
-        assert (found["level"] == model.predict(X)).all()
-        assert (found["median"] == model.predict_median(X)).all()
-        assert (found["mean_place"] == model.predict_mean(X)).all()
-    elif kind == "survival":
-        assert model.horizon == 0.5
-        assert (found["risk"] == model.predict(X)).all()
-        assert (found["median"] == model.predict_median(X)).all()
-        assert (found[["q0.1", "q0.9"]] == model.predict_quantile(X, [0.1, 0.9])).all(axis=None)
-    else:
-        assert (found["mean"] == model.predict(X)).all()
-        quantiles = model.predict_quantiles(X, [0.1, 0.5, 0.9])
-        assert (found[["q0.1", "q0.5", "q0.9"]] == quantiles).all(axis=None)
-    bands = model.predict_bands(X, 0.5)
-    assert (found["lower"] == bands.lower).all()
-    assert (found["upper"] == bands.upper).all()
+    for kind in KINDS:
+        quantiles = ["--quantiles=0.1,0.9"] if kind == "survival" else []  # others have their own
+        options = "--bands", "--level=0.5", "--keep=id,job", *quantiles
+        done = run("predict", models(kind), "data.csv", *options)
+        assert done.code == 0, done.err
+        found, model = done.table, pyro_gcm.load(models(kind))
+        X = rows()[list(model.feature_names_in_)]
+        assert done.out.splitlines()[1].startswith("000,")  # as it came, not as the number 0
+        bands = model.predict_bands(X, 0.5)
+        expected: dict[str, Any] = {"lower": bands.lower, "upper": bands.upper}
+        if kind == "classifier":
+            expected |= {"probability": model.predict_proba(X)[:, 1], "class": model.predict(X)}
+        elif kind == "ordinal":
+            shares = zip(model.classes_, model.predict_proba(X).T, strict=True)
+            expected |= {f"probability_{level}": column for level, column in shares}
+            expected |= {"level": model.predict(X), "median": model.predict_median(X)}
+            expected["mean_place"] = model.predict_mean(X)
+        elif kind == "survival":
+            assert model.horizon == 0.5
+            expected |= {"risk": model.predict(X), "median": model.predict_median(X)}
+            expected["q0.1"], expected["q0.9"] = model.predict_quantile(X, [0.1, 0.9]).T
+        else:
+            of_quantiles = model.predict_quantiles(X, [0.1, 0.5, 0.9]).T
+            expected |= dict(
+                zip(
+                    ["mean", "q0.1", "q0.5", "q0.9"], [model.predict(X), *of_quantiles], strict=True
+                )
+            )
+        assert set(found) == {"id", "job", *expected}
+        for name, column in expected.items():
+            assert (found[name] == column).all(), (kind, name)
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet", "arrow", "feather"])
-def test_each_format_is_read_and_written(ending: str, models: Models) -> None:
-    data = rows().drop(columns="default")
-    data["debt"] = data["debt"].astype("float64")
-    new = written(data, Path(f"new.{ending}"))
-    done = run("predict", models("classifier"), new, "--out", f"out.{ending}", "--json")
-    assert done.code == 0, done.err
-    assert done.json["out"] == f"out.{ending}"
-    readers = {"csv": exact, "parquet": pd.read_parquet}
-    found = readers.get(ending, pd.read_feather)(f"out.{ending}")
-    assert list(found.columns) == ["probability", "class"]
+def test_each_format_is_read_and_written(models: Models) -> None:
+    data = rows().drop(columns="default").astype({"debt": "float64"})
     expected = run("predict", models("classifier"), "data.csv").table
-    assert (found["probability"] == expected["probability"]).all()
-    assert (found["class"].astype(str) == expected["class"]).all()
+    readers = {"csv": exact, "parquet": pd.read_parquet}
+    for ending in ("csv", "parquet", "arrow", "feather"):
+        new = written(data, Path(f"new.{ending}"))
+        done = run("predict", models("classifier"), new, "--out", f"out.{ending}", "--json")
+        assert done.code == 0, done.err
+        assert done.json["out"] == f"out.{ending}"
+        found = readers.get(ending, pd.read_feather)(f"out.{ending}")
+        assert list(found.columns) == ["probability", "class"]
+        assert (found["probability"] == expected["probability"]).all()
+        assert (found["class"].astype(str) == expected["class"]).all()
 
 
 def test_ordered_categories_and_streams_of_arrow_are_read() -> None:
@@ -127,35 +129,18 @@ def test_ordered_categories_and_streams_of_arrow_are_read() -> None:
     assert set(needed.table["required"].dropna()) <= set("ABC")
 
 
-@pytest.mark.parametrize("letters", [True, False])
-def test_text_that_looks_like_numbers_stays_text(letters: bool) -> None:
-    codes = ["01", "02", "x"] if letters else ["01", "02", "03"]
-    data = table().assign(zone=codes * 20)[["zone", "debt", "default"]]
-    data.to_csv("zones.csv", index=False)
-    text = [] if letters else ["--text=zone"]
-    options = "--target=default", "--increasing=debt", "--out=model", "--json", *QUICK
-    done = run("fit", "zones.csv", *options, *text)
-    assert done.json["columns"][0]["type"] == "text, 3 values"
-    data[data["zone"] != "x"].to_csv("digits.csv", index=False)
-    found = run("predict", "model", "digits.csv")
-    assert found.code == 0, found.err
-    model = pyro_gcm.load("model")
-    X = data.loc[data["zone"] != "x", ["zone", "debt"]]
-    assert (found.table["probability"].to_numpy() == model.predict_proba(X)[:, 1]).all()
-
-
-def test_the_positive_class_can_be_the_first_one() -> None:
-    data = table()[["debt", "default"]]
-    data.to_csv("two.csv", index=False)
-    options = "--target=default", "--decreasing=debt", "--positive=no", "--out=no", *QUICK
-    assert run("fit", "two.csv", *options).code == 0
-    found = run("predict", "no", "two.csv").table
-    assert set(found["class"]) <= {"no", "yes"}
-    assert ((found["probability"] > 0.5) == (found["class"] == "no")).all()
-    assert "labels: ['no', 'yes']\npositive: no\n" in run("info", "no").out
-    model = pyro_gcm.load("no")
-    assert (found["probability"] == model.predict_proba(data[["debt"]])[:, 0]).all()
-    assert (found["class"] == model.predict(data[["debt"]])).all()
+def test_text_that_looks_like_numbers_stays_text() -> None:
+    for codes, text in ((["01", "02", "x"], []), (["01", "02", "03"], ["--text=zone"])):
+        data = table().assign(zone=codes * 20)[["zone", "debt", "default"]]
+        data.to_csv("zones.csv", index=False)
+        options = "--target=default", "--increasing=debt", "--out=model", "--overwrite", "--json"
+        done = run("fit", "zones.csv", *options, *QUICK, *text)
+        assert done.json["columns"][0]["type"] == "text, 3 values"
+        digits = data[data["zone"] != "x"]
+        digits.to_csv("digits.csv", index=False)
+        found = run("predict", "model", "digits.csv").table["probability"].to_numpy()
+        expected = pyro_gcm.load("model").predict_proba(digits[["zone", "debt"]])
+        assert (found == expected[:, 1]).all()
 
 
 def test_surface_moves_one_column_and_its_mean_is_the_response_curve(models: Models) -> None:
@@ -189,20 +174,21 @@ def test_required_values_do_what_was_asked_for(models: Models) -> None:
     assert as_json["values"][0]["required"] == pytest.approx(done.table["required"][0])
 
 
-@pytest.mark.long(keep=2)
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_is_audited_and_described(kind: str, models: Models) -> None:
+@pytest.mark.long(keep=0)
+def test_every_kind_is_audited_and_described(models: Models) -> None:
     rows()[:5].to_csv("few.csv", index=False)
-    done = run("audit", models(kind), "few.csv", "--pairs=9", "--json", "--quiet")
-    assert done.code == 0, done.err
-    assert done.json["passed"]
-    about = run("info", models(kind), "--json", "--quiet").json
-    assert about["kind"] == kind
-    assert about["target"] == KINDS[kind][0].partition("=")[2]
-    directions = {column["name"]: column["direction"] for column in about["columns"]}
-    assert directions["debt"] == "increasing"
-    assert directions["income"] == ("decreasing" if kind == "classifier" else "free")
-    assert set(about["versions"]) >= {"pyro_gcm", "torch"}
+    for kind in KINDS:
+        done = run("audit", models(kind), "few.csv", "--pairs=9", "--json", "--quiet")
+        assert done.code == 0, done.err
+        assert done.json["passed"]
+        about = run("info", models(kind), "--json", "--quiet").json
+        assert about["kind"] == kind
+        assert about["target"] == KINDS[kind][0].partition("=")[2]
+        directions = {column["name"]: column["direction"] for column in about["columns"]}
+        assert directions["debt"] == "increasing"
+        assert directions["income"] == ("decreasing" if kind == "classifier" else "free")
+        assert set(about["versions"]) >= {"pyro_gcm", "torch"}
+    assert "labels: ['no', 'yes']\npositive: yes\n" in run("info", models("classifier")).out
 
 
 def test_an_audit_that_finds_a_fall_exits_with_1() -> None:

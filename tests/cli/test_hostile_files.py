@@ -63,7 +63,7 @@ def test_what_a_terminal_obeys_is_shown_as_an_escape() -> None:
         ("fit", f"{red}.csv", f"--target={bell}2", "--out=none"),
         ("info", "model"),
         ("predict", "model", "data.csv"),
-        ("predict", "model", f"{red}.csv", "--out=scores.csv"),
+        ("predict", "model", f"{red}.csv", f"--out={red}2.csv"),
         ("info", "model", "--json"),
     ):
         done = run(*command)

@@ -24,14 +24,13 @@ DOCUMENT = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
 COMMANDS = ("fit", "predict", "surface", "required", "audit", "plot", "report", "info")
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_sentences_an_example_and_the_exit_codes(command: str) -> None:
-    done = run(command, "--help")
-    assert done.code == 0
-    text = " ".join(done.out.split())
-    assert f"Example: pyro-gcm {command} " in text
-    assert "Exit codes: 0 done; 1 an audit found" in text
-    assert done.err == ""
+def test_help_has_sentences_an_example_and_the_exit_codes() -> None:
+    for command in COMMANDS:
+        done = run(command, "--help")
+        assert (done.code, done.err) == (0, "")
+        text = " ".join(done.out.split())
+        assert f"Example: pyro-gcm {command} " in text
+        assert "Exit codes: 0 done; 1 an audit found" in text
 
 
 def test_version_is_that_of_the_package() -> None:

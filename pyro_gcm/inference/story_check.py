@@ -31,6 +31,7 @@ class Site(NamedTuple):
     kind: str
     shape: tuple[int, ...]
     depends_on_r: bool = False
+    read_by: str = "all"
 
 
 def check_story(model: Any, x: Tensor | None = None, r: Tensor | None = None) -> pd.DataFrame:
@@ -44,15 +45,18 @@ def check_story(model: Any, x: Tensor | None = None, r: Tensor | None = None) ->
     :param x: rows of the data, [n, x_dim], of which a few are read; standard normal ones by
         default.
     :param r: [n, r_dim], likewise.
-    :returns: a table of the sites by name: their kind ("latent", "finite", "observed", "shared",
-        "cost" or "outcome"), the shape of their event, and whether they depend on r. Where one
-        does, predictions may fall in r.
+    :returns: a table of the sites by name: their kind ("latent", "finite", "observed", "input",
+        "shared", "cost" or "outcome"), the shape of their event, whether they depend on r, and who
+        reads them: "all", that is program, fit, predictions and posteriors, or fewer. Where a site
+        depends on r, predictions may fall in r.
     :raises ValueError: for the first line that two readings take differently, by name.
     :raises TypeError: for a line without a distribution.
 
     >>> from pyro_gcm import GCM
     >>> check_story(GCM(3, 2)).kind.to_dict()
-    {'z': 'latent', 'c': 'cost', 'y': 'outcome'}
+    {'z': 'latent', 'x': 'input', 'w': 'latent', 'r': 'input', 'c': 'cost', 'y': 'outcome'}
+    >>> check_story(GCM(3, 2)).read_by[["z", "w"]].tolist()
+    ['all', 'program']
     """
     import pandas as pd
 
@@ -164,7 +168,16 @@ class _Check:
             low, high = (response.predict(read.p_y) for read in (whole, raised))
             if (high < low - _CLOSE * low).any():
                 self.model.warn_once("the outcome of the story falls where r rises")
-        lines = {n: site._replace(depends_on_r=n in moved) for n, site in whole.lines.items()}
+        found = {n: site._replace(depends_on_r=n in moved) for n, site in whole.lines.items()}
+        informed = self.model.prediction_plan.informed
+        lines = {}
+        for name, site in poutine.trace(self.model.model).get_trace(self.x, self.r).nodes.items():
+            if name in found:
+                by = "program, fit, posteriors" if name in informed else "all"
+                lines[name] = found[name]._replace(read_by=by)
+            elif site["type"] == "sample" and name != "data" and name not in shared:
+                kind = "input" if name in ("x", "r") else "latent"
+                lines[name] = Site(kind, tuple(site["fn"].event_shape), read_by="program")
         return shared | lines
 
     # Readings

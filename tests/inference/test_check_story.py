@@ -146,7 +146,7 @@ def test_a_site_that_depends_on_r_is_said_to_let_predictions_fall() -> None:
     model = told(lambda sample, z, x, r: sample("u", lambda: dist.Normal(2.0 * r[..., 0], 1.0)))
     with pytest.warns(UserWarning, match="site 'u' of the story depends on r"):
         table = check_story(model, X, R)
-    assert table.depends_on_r.to_dict() == {"z": False, "u": True, "c": False, "y": False}
+    assert table.index[table.depends_on_r].tolist() == ["u"]
 
 
 def test_an_outcome_that_falls_in_r_is_told() -> None:
@@ -176,6 +176,11 @@ def test_the_table_has_the_sites_of_a_story() -> None:
     assert table.kind.to_dict() == {**kinds, "c": "cost", "y": "outcome"}
     assert table["shape"].to_dict() == {
         "effect": (4,), "z": (4,), "m": (), "proxy": (), "c": (2,), "y": (),
+    }  # fmt: skip
+    assert set(table.read_by) == {"all"}
+    whole = check_story(GCM(3, 2, prior="standard"))
+    assert whole.read_by.to_dict() == {
+        "z": "all", "x": "program", "w": "program", "r": "program", "c": "all", "y": "all",
     }  # fmt: skip
 
 

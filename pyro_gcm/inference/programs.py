@@ -95,7 +95,7 @@ class Guided(Reader):
         self.known_shared[name] = value
         return value
 
-    def guide(self, name: str, q: Any, own: bool) -> Tensor:
+    def guide(self, name: str, q: Any) -> Tensor:
         """A site of the guide."""
         self.values[name] = value = pyro.sample(name, of(q))
         return value

@@ -195,20 +195,19 @@ class Reader:
         """A site that all rows share: the value that its guide gave."""
         return self.known_shared[name]
 
-    def guided(self, name: str, q: Any, *, own: bool = False, exact: bool = False) -> Any:
+    def guided(self, name: str, q: Any, *, exact: bool = False) -> Any:
         """One line of the guide's story: a draw, or None of a site that this reading has not.
 
         :param q: a distribution, or a function that returns it and is called only if needed.
-        :param own: whether q is the story's own distribution.
         :param exact: whether it is the one given the inputs, which the plan may have in its place.
         """
-        if name in self.plan.hidden or name in self.plan.left:
+        if name in (*self.plan.hidden, *self.plan.left) or (exact and name in self.plan.exact):
             return None
-        return self.guide(name, q, own or (exact and name in self.plan.exact))
+        return self.guide(name, q)
 
     # What a subclass says
 
-    def guide(self, name: str, q: Any, own: bool) -> Any:
+    def guide(self, name: str, q: Any) -> Any:
         """A site of the guide: its draw."""
         raise NotImplementedError
 

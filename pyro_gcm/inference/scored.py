@@ -1,7 +1,8 @@
 """The reader of training: latent sites drawn from the guide, log p / q, and the bound of each row.
 
 It calls the story as Pyro's handlers do, without their milliseconds of Python a step, and evaluates
-nothing twice: a site that the guide draws from the story's own distribution has p / q = 1.
+nothing twice: a site that the guide leaves out is drawn from the story's own distribution, and has
+p / q = 1.
 """
 
 from __future__ import annotations
@@ -126,15 +127,13 @@ class Scored(Reader):
         self.log_shared = self.log_shared - self.q[name].log_prob(value)
         return value
 
-    def guide(self, name: str, q: Any, own: bool) -> Tensor:
+    def guide(self, name: str, q: Any) -> Tensor:
         """A draw of the guide, and the distribution that its density comes from."""
         value = self.draw(name, q := of(q))
-        if not own:
-            if self.dreg:
-                value = value.view_as(value)
-                self.weighed.append(value)
-            self.q[name] = q
-        self.values[name] = value
+        if self.dreg:
+            value = value.view_as(value)
+            self.weighed.append(value)
+        self.q[name], self.values[name] = q, value
         return value
 
     def latent(self, name: str, p: Any) -> Tensor:
@@ -142,8 +141,7 @@ class Scored(Reader):
         if (value := self.values.get(name)) is None:
             fn = self.distribution(name, p)
             return self._every(name, fn) if is_finite(fn) else self.draw(name, fn)
-        if name in self.q:
-            self.terms[name] = self._log_ratio(self.q[name], self.distribution(name, p), value)
+        self.terms[name] = self._log_ratio(self.q[name], self.distribution(name, p), value)
         return value
 
     def observe(self, name: str, p: Any, value: Tensor) -> Tensor:

@@ -109,7 +109,7 @@ def training_pair(model: Any, objective: str) -> TrainingPair:
         program = conditional(story, kernel="k" if "k" in plan.left else None)
     else:
         program = given_covariates(story) if "x" in plan.given else collapse(story)
-    shared = tuple(name for name in sampled if read.own.get(name, True) is not None)
+    shared = tuple(name for name in sampled if name not in read.in_guide)
     loss = PaperLoss if objective == "paper" else None
     guide = partial(model.guide_of, plan)
     return TrainingPair(program, guide, sampled, shared, finite, loss, plan)

@@ -87,11 +87,10 @@ class Story(nn.Module):
         """The guide: `sample(name, q)` for every latent site that has a q of its own.
 
         It returns a draw, so that one q may depend on the draw of another. A latent site that it
-        leaves out is drawn from the story's own distribution; so is one with `own=True`, in the
-        order of the guide.
+        leaves out is drawn from the story's own distribution.
         """
-        if not self.enumerates:
-            sample("z", lambda: self.z_guide_dist(x, r, y), own=self.z_guide is None)
+        if self.z_guide is not None:
+            sample("z", lambda: self.z_guide_dist(x, r, y))
 
     def shared(self, sample: Any) -> Any:
         """Sites that all rows share, drawn before them; what it returns is `sample.shared`.

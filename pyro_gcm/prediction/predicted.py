@@ -26,7 +26,6 @@ class Dry(Reader):
     """Reads a story for three rows, to learn which latent sites it has, in order.
 
     :param guided: whether the guide's story is read before.
-    :raises ValueError: where a site of the guide is not the story's own, as the guide says.
     """
 
     def __init__(self, model: Any, plan: Plan, *, guided: bool = False) -> None:
@@ -42,8 +41,8 @@ class Dry(Reader):
             self.latents: dict[str, Latent] = {}
             #: Distributions of the sites before the costs, as the story has them.
             self.told: dict[str, Any] = {}
-            #: The distribution of each site of the guide where it is the story's own, else None.
-            self.own: dict[str, Any] = {}
+            #: Names of the sites of the guide.
+            self.in_guide: set[str] = set()
             if guided:
                 width = model.response.outcome_width
                 y = torch.ones((len(x),) if width == 1 else (len(x), width), **like)
@@ -51,23 +50,16 @@ class Dry(Reader):
             self.shared = model.shared(self.share)
             self.tell(self.x, r)
 
-    def guide(self, name: str, q: Any, own: bool) -> Any:
+    def guide(self, name: str, q: Any) -> Any:
         """Note the site, and draw it."""
-        q = of(q)
-        self.own[name] = q if own else None
-        return q.sample()
+        self.in_guide.add(name)
+        return of(q).sample()
 
     def latent(self, name: str, p: Any) -> Tensor:
         """Note the site, and draw it."""
         self.told[name] = fn = self.distribution(name, p)
         check_batch(name, fn, len(self.x), 1)
         draw: Tensor = fn.sample()
-        q = self.own.get(name)
-        if q is not None and not torch.equal(q.log_prob(draw), fn.log_prob(draw)):
-            raise ValueError(
-                f"site '{name}' has another distribution in the story than in guide_story, "
-                "which draws it with own=True: override guide_story, or leave it out there"
-            )
         values = len(every_value(fn)) if is_finite(fn) else 0
         parts = fn.locs.shape[-2] if isinstance(fn, MixtureOfDiagNormals) else 0
         size = noise_shape(fn).numel()
@@ -233,9 +225,9 @@ class HalfGuided(Predicted):
         self.log_q: Any = 0.0
         self.model.guide_story(self.guided, rows.x, rows.r, rows.y)
 
-    def guide(self, name: str, q: Any, own: bool) -> Tensor | None:
-        """Draws of a site that has a distribution of its own in the guide."""
-        if own or name in self.plan.exact:
+    def guide(self, name: str, q: Any) -> Tensor | None:
+        """Draws of a site of the guide."""
+        if name in self.plan.exact:
             return None
         q = of(q)
         draw = Noise(self.half).proposed(name, q, self.row_count)

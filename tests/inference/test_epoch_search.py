@@ -69,6 +69,13 @@ class Mode(nn.Module):
         self.modes.append((torch.is_grad_enabled(), self.training))
         return self.part(*args)
 
+    def encode(self, x: Tensor) -> Any:
+        self.modes.append((torch.is_grad_enabled(), self.training))
+        return self.part.encode(x)
+
+    def decode(self, *args: Any) -> Any:
+        return self.part.decode(*args)
+
 
 @pytest.mark.parametrize("elbo", [None, Trace_ELBO(2)], ids=["read", "Pyro"])
 @pytest.mark.parametrize("make", [GCM, IGCM, baselines.MLP], ids=["GCM", "IGCM", "baseline"])

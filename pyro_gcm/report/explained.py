@@ -19,8 +19,6 @@ _PLACES = {
     "A typical row": 0.5,
     "A row with a high prediction": 0.95,
 }
-#: Columns of a row that are listed, at most.
-_MOST = 12
 
 
 def explained(subject: Subject) -> Section:
@@ -32,6 +30,8 @@ def explained(subject: Subject) -> Section:
     order = np.argsort(subject.predictions, kind="stable")
     rows = [int(order[round(share * (len(order) - 1))]) for share in _PLACES.values()]
     X, level = subject.X.iloc[rows], subject.average
+    if subject.is_share:  # `required` asks for a share that is neither 0 nor 1
+        level = min(max(level, 1e-9), 1.0 - 1e-9)
     bands = estimator.predict_bands(X, subject.level) if subject.band else None
     columns = {name: _column(subject, X, name, level) for name in subject.directions}
     short, value = subject.short, subject.value
@@ -43,24 +43,23 @@ def explained(subject: Subject) -> Section:
         )
     ]
     for place, (name, row) in enumerate(zip(_PLACES, rows, strict=True)):
-        p = value(subject.predictions[row])
+        p, given = value(subject.predictions[row]), X.iloc[place]
         text = f"{name}, row {row + 1:,}: the {subject.prediction} is {p}"
         if bands is not None:
             low, high = value(bands.lower[place]), value(bands.upper[place])
             text += f"; {subject.band} say {low} to {high}"
         widest = max(columns, key=lambda name: columns[name][place][1] - columns[name][place][0])
         text += f". The column that can move it most is {quoted(widest)}."
-        given = X.iloc[place]
         others = [f"{column} {amount(v)}" for column, v in given.items() if column not in columns]
-        text += f" Its other columns: {listed(others, _MOST)}." if others else ""
+        text += f" Its other columns: {listed(others, 12)}." if others else ""
         table = [
             [column, amount(given[column]), f"{value(low)} to {value(high)}", needed]
             for column, answers in columns.items()
             for low, high, needed in [answers[place]]
         ]
         heads = ["Column", "Value", f"Ends of the {short}", f"For {value(level)}"]
-        caption = f"Row {row + 1:,}, column by column"
-        blocks += [Paragraph(text), Table(caption, heads, table, (1, 2, 3))]
+        columns_of_row = Table(f"Row {row + 1:,}, column by column", heads, table, (1, 2, 3))
+        blocks += [Paragraph(text), columns_of_row]
     return Section("rows-explained", title, blocks)
 
 

@@ -121,11 +121,11 @@ def report(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write a report that people read, one HTML file.
+    """Write a report on a model, one HTML file.
 
     It says what the model predicts, which directions were imposed, how good predictions are where
-    DATA has the target, how they move with each column, what an audit found, and what stands in the
-    way in three rows. The file needs no other one, and no network.
+    DATA has the target, how they move with each column, what an audit found, and how far each
+    column can move the predictions of three rows. The file needs no other one, and no network.
 
     Example: pyro-gcm report model/ test.csv --out report.html
 

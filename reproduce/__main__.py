@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from pyro_gcm.cli.errors import one_line
 from reproduce import report, smoke
-from reproduce.arguments import Refused
 from reproduce.defaults import own_study
 from reproduce.rendering import figures
+from reproduce.runs import Refused
 from reproduce.studies import STUDIES, command, listed
 
 COMMANDS = {

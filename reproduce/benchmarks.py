@@ -25,11 +25,9 @@ from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.inference import ImportanceWeightedELBO
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.responses import Ordinal
-from reproduce.arguments import positive_count
 from reproduce.methods import rows_of
 from reproduce.methods.spaces import SEARCHED
-from reproduce.results import RESULTS
-from reproduce.runs import read_results
+from reproduce.runs import RESULTS, positive_count, read_results
 from reproduce.tasks import load
 
 #: What fits in here are given.

@@ -24,8 +24,7 @@ from reproduce.methods import METHODS, Predictor, Rows, levels, made, methods_of
 from reproduce.rendering.figures import draw_curves
 from reproduce.rendering.markdown import beside, grid
 from reproduce.rendering.tables import intervals, paper_cells, star
-from reproduce.results import write_csv
-from reproduce.runs import Fit, Scores, Settings, as_json, run_fits
+from reproduce.runs import Fit, Scores, Settings, as_json, run_fits, write_csv
 from reproduce.searching.tuning import VALIDATION_LOSS, add_tune_argument, best_settings, trials
 from reproduce.study import Protocols, Study, named
 

@@ -31,8 +31,7 @@ from reproduce.rendering.result_files import (
     pooled,
     read,
 )
-from reproduce.results import RESULTS
-from reproduce.runs import KEY
+from reproduce.runs import KEY, RESULTS
 
 #: A page of the documentation with tables of results.
 CREDIT = Path(__file__).parents[1] / "docs" / "credit.md"

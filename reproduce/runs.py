@@ -5,21 +5,82 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import platform
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import joblib
+import numpy as np
 import pandas as pd
+import pyro
+import sklearn
 import torch
 from filelock import FileLock, Timeout
 from tqdm.auto import tqdm
 
-from pyro_gcm._utils.files import told_of
+import pyro_gcm
+from pyro_gcm._utils.files import told_of, write_file
 from pyro_gcm.cli.errors import one_line
-from reproduce.arguments import Refused, positive_count, torch_device
-from reproduce.results import versions, write_csv
+
+
+class Refused(ValueError):
+    """What a user has to change before a command can run; told without a traceback."""
+
+
+def positive_count(text: str) -> int:
+    """A whole number of at least 1."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text}")
+    return int(text)
+
+
+def torch_device(text: str) -> str:
+    """A device that torch has."""
+    try:
+        torch.empty(0, device=text)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        message = f"must be a device of torch, got {text}: {reason}"
+        raise argparse.ArgumentTypeError(message) from error
+    return text
+
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def versions(device: str = "cpu") -> str:
+    """What the numbers depend on besides the command and the seed, boosting libraries apart."""
+    return (
+        f"python {platform.python_version()}; torch {torch.__version__}; pyro {pyro.__version__}; "
+        f"numpy {np.__version__}; scikit-learn {sklearn.__version__}; "
+        f"pyro_gcm {pyro_gcm.__version__}{_commit()}; {device}"
+    )
+
+
+@lru_cache(maxsize=1)
+def _commit() -> str:
+    """The commit of the code, and whether code was changed since; empty where there is no git."""
+    told = []
+    for command in (
+        "rev-parse --short=10 HEAD",
+        "status --porcelain --untracked-files=no pyro_gcm reproduce/*.py",
+    ):
+        git = ["git", "-C", str(Path(__file__).parents[1]), *command.split()]
+        try:
+            told.append(subprocess.run(git, capture_output=True, text=True, check=True).stdout)
+        except (OSError, subprocess.CalledProcessError):
+            return ""
+    return f" {told[0].strip()}{' with changes' if told[1] else ''}"
+
+
+def write_csv(table: pd.DataFrame, path: Path) -> None:
+    """Write a table so that an interruption leaves the old file or the new one."""
+    write_file(path, table.to_csv(index=False, float_format="%.6g").encode())
+
 
 Settings = dict[str, Any]
 #: What a fit leaves behind: metric -> value, and the keys "seconds" and "epochs".

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from joblib import Parallel, delayed
 
-from reproduce.arguments import Refused
-from reproduce.runs import add_output
+from reproduce.runs import Refused, add_output
 
 #: What `smoke` runs with --quick, one process each; a chain reads what it wrote.
 SMOKE = [

@@ -12,8 +12,15 @@ from typing import Any
 
 import pandas as pd
 
-from reproduce.arguments import Refused, positive_count
-from reproduce.runs import Fit, Settings, add_run_arguments, as_json, run_fits
+from reproduce.runs import (
+    Fit,
+    Refused,
+    Settings,
+    add_run_arguments,
+    as_json,
+    positive_count,
+    run_fits,
+)
 
 Splits = Callable[[int], Iterable[tuple[str, int]]]
 

@@ -23,8 +23,7 @@ from pyro_gcm.models.build import GUIDES, KERNEL_GUIDES, PRIORS, REVENUE_MAPS
 from pyro_gcm.responses import RESPONSES
 from reproduce import quantile
 from reproduce.__main__ import main as reproduce
-from reproduce.results import RESULTS
-from reproduce.runs import read_results
+from reproduce.runs import RESULTS, read_results
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = {

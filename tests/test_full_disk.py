@@ -19,7 +19,7 @@ from pyro_gcm.cli import main
 from pyro_gcm.io.export import export
 from reproduce.__main__ import main as reproduce
 from reproduce.report import main as write_report
-from reproduce.results import write_csv
+from reproduce.runs import write_csv
 
 
 def model() -> GCM:

@@ -15,8 +15,8 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 from pyro_gcm.estimators import GCMRegressor
 from reproduce.curves import judged
+from reproduce.curves.distribution import METHODS as DISTRIBUTIONS
 from reproduce.data.ordered_data import REAL, SIMULATED, Array, Table
-from reproduce.methods.distribution import METHODS as DISTRIBUTIONS
 from reproduce.runs import Scores
 from reproduce.study import Study
 

@@ -5,15 +5,204 @@ Ten random 4:1 splits of public sets, and ten simulated ones whose probabilities
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pandas as pd
+import torch
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import cohen_kappa_score
+from sklearn.model_selection import StratifiedKFold
+from torch import Tensor, nn
 
+from pyro_gcm.estimators import GCMOrdinal
 from reproduce.curves import judged
 from reproduce.data.ordered_data import ORDINAL, SIMULATED, Array, Table
-from reproduce.methods.ordinal import METHODS
 from reproduce.runs import Scores
 from reproduce.study import Study
+
+#: Probabilities [n, L] of rows; the rows of levels of a table of boosting may not sum to 1.
+Predict = Callable[[Table], Array]
+#: Trees among which those of boosting are chosen by cross-validation inside the training rows.
+_TREES = (5, 10, 20, 40, 80, 160)
+_FOLDS = 5
+
+
+def _gcm(prior: str) -> Callable[[Table, int], Predict]:
+    def fit(learn: Table, seed: int) -> Predict:
+        options: Any = {"monotonic_cst": learn.directions, "random_state": seed, "prior": prior}
+        model = GCMOrdinal(**options, levels=list(range(learn.levels)))
+        model.fit(learn.columns, learn.y.astype(int))
+        return lambda rows: model.predict_proba(rows.columns)
+
+    return fit
+
+
+def _frequencies(learn: Table, seed: int) -> Predict:
+    """How often each level is there, with half a row more for each."""
+    counts = np.bincount(learn.y.astype(int), minlength=learn.levels) + 0.5
+    return lambda rows: np.tile(counts / counts.sum(), (len(rows), 1))
+
+
+def _proportional_odds(learn: Table, seed: int) -> Predict:
+    """statsmodels' OrderedModel with the logistic link; linear in the columns."""
+    from statsmodels.miscmodels.ordinal_model import OrderedModel
+
+    loc, scale = learn.columns.mean(0), learn.columns.std(0)
+    kept = scale > 0.0
+    seen, y = np.unique(learn.y.astype(int), return_inverse=True)
+
+    def standard(rows: Table) -> Array:
+        columns: Array = ((rows.columns - loc) / np.where(kept, scale, 1.0))[:, kept]
+        return columns
+
+    x = standard(learn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pivots = _independent(x)
+        model = OrderedModel(y, x[:, pivots], distr="logit")
+        fitted = model.fit(method="bfgs", maxiter=500, disp=False)
+
+    def predict(rows: Table) -> Array:
+        found = np.zeros((len(rows), learn.levels))
+        found[:, seen] = fitted.model.predict(fitted.params, exog=standard(rows)[:, pivots])
+        return found
+
+    return predict
+
+
+def _independent(x: Array) -> list[int]:
+    """Columns that no constant and no earlier columns make up."""
+    found: list[int] = []
+    basis = np.ones((len(x), 1))
+    for at in range(x.shape[1]):
+        wider = np.hstack([basis, x[:, [at]]])
+        if np.linalg.matrix_rank(wider) > basis.shape[1]:
+            basis = wider
+            found.append(at)
+    return found
+
+
+class CumulativeLink(nn.Module):
+    """A network of one number, and ordered cut points: log-odds of y <= l are cut_l - f(columns).
+
+    The form of spacecutter, in plain torch.
+    """
+
+    def __init__(self, columns: int, levels: int, width: int = 64, dropout: float = 0.1) -> None:
+        super().__init__()
+        layers = []
+        for inputs in (columns, width):
+            layers += [nn.Linear(inputs, width), nn.ReLU(), nn.Dropout(dropout)]
+        self.net = nn.Sequential(*layers, nn.Linear(width, 1))
+        cuts = torch.logit(torch.linspace(0.0, 1.0, levels + 1)[1:-1])
+        self.first, self.gaps = nn.Parameter(cuts[:1]), nn.Parameter(cuts.diff().log())
+
+    def forward(self, columns: Tensor) -> Tensor:
+        """Probabilities [n, L]."""
+        cuts = torch.cat([self.first, self.first + self.gaps.exp().cumsum(0)])
+        below = torch.sigmoid(cuts - self.net(columns))
+        one = torch.ones_like(below[:, :1])
+        return torch.cat([below, one], 1) - torch.cat([0.0 * one, below], 1)
+
+
+def _neural(learn: Table, seed: int) -> Predict:
+    """Adam; the number of epochs is that which was best on 15 % of the rows."""
+    loc, scale = learn.columns.mean(0), learn.columns.std(0)
+    scale = np.where(scale > 0.0, scale, 1.0)
+
+    def tensor(rows: Table) -> Tensor:
+        return torch.tensor((rows.columns - loc) / scale, dtype=torch.float32)
+
+    x, y = tensor(learn), torch.tensor(learn.y.astype(int))
+    held = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed)) < 0.15 * len(y)
+
+    def train(epochs: int, fitted: Tensor, judged: Tensor | None) -> tuple[CumulativeLink, int]:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model, losses = CumulativeLink(x.shape[1], learn.levels), []
+            optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
+            for _ in range(epochs):
+                model.train()
+                for rows in fitted[torch.randperm(len(fitted))].split(64):
+                    optimizer.zero_grad()
+                    _loss(model(x[rows]), y[rows]).backward()
+                    optimizer.step()
+                model.eval()
+                if judged is not None:
+                    with torch.no_grad():
+                        losses.append(float(_loss(model(x[judged]), y[judged])))
+        return model, 1 + int(np.argmin(losses)) if losses else epochs
+
+    _, best = train(100, (~held).nonzero()[:, 0], held.nonzero()[:, 0])
+    model, _ = train(best, torch.arange(len(y)), None)
+
+    def predict(rows: Table) -> Array:
+        with torch.no_grad():
+            found: Array = model(tensor(rows)).double().numpy()
+        return found
+
+    return predict
+
+
+def _loss(probability: Tensor, y: Tensor) -> Tensor:
+    return -probability.clamp(min=1e-7).gather(1, y[:, None]).log().mean()
+
+
+def _boosting(learn: Table, seed: int) -> Predict:
+    """A monotone classifier of every event y >= l by itself; nothing keeps them from crossing.
+
+    Scikit-learn's, with a number of trees for each event that cross-validation chose. What is
+    returned are differences of neighbours as they are, so that a crossing is a negative number.
+    """
+    models = [_event(learn, learn.y >= level, seed) for level in range(1, learn.levels)]
+
+    def predict(rows: Table) -> Array:
+        above = np.stack([model(rows.columns) for model in models], 1)
+        ends = np.ones((len(rows), 1))
+        edges = np.hstack([ends, above, 0.0 * ends])
+        found: Array = edges[:, :-1] - edges[:, 1:]
+        return found
+
+    return predict
+
+
+def _event(learn: Table, event: Any, seed: int) -> Callable[[Array], Array]:
+    x, y = learn.columns, event.astype(int)
+    fewest = min(y.sum(), len(y) - y.sum())
+    if fewest < 2:  # too few to cut
+        rate = (y.sum() + 0.5) / (len(y) + 1.0)
+        return lambda columns: np.full(len(columns), rate)
+
+    def made(trees: int) -> HistGradientBoostingClassifier:
+        options: Any = {"early_stopping": False, "random_state": seed}
+        return HistGradientBoostingClassifier(
+            max_iter=trees, monotonic_cst=learn.directions, **options
+        )
+
+    losses = np.zeros(len(_TREES))
+    folds = StratifiedKFold(min(_FOLDS, fewest), shuffle=True, random_state=seed)
+    for seen, unseen in folds.split(x, y):
+        stages = made(_TREES[-1]).fit(x[seen], y[seen]).staged_predict_proba(x[unseen])
+        for number, p in enumerate(stages, 1):
+            if number in _TREES:
+                right = p[np.arange(len(unseen)), y[unseen]]
+                losses[_TREES.index(number)] -= np.log(right).sum()
+    model = made(_TREES[int(losses.argmin())]).fit(x, y)
+    return lambda columns: model.predict_proba(columns)[:, 1]
+
+
+METHODS: dict[str, Callable[[Table, int], Predict]] = {
+    "Members": _gcm("members"),
+    "GCM": _gcm("conditional"),
+    "Proportional odds": _proportional_odds,
+    "Neural cumulative link": _neural,
+    "Monotone boosting of each event": _boosting,
+    "Frequencies": _frequencies,
+}
+
 
 #: Levels of the simulated tables, and rows of --quick.
 LEVELS, QUICK_ROWS = 5, 150

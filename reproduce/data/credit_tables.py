@@ -19,7 +19,7 @@ import pandas as pd
 
 from pyro_gcm import data
 from pyro_gcm.data.credit import HELOC_DIRECTIONS, LOAN_DIRECTIONS, TAIWAN_DIRECTIONS
-from reproduce.arguments import Refused
+from reproduce.runs import Refused
 
 Array = npt.NDArray[np.float64]
 Directions = Mapping[str, int]

@@ -8,8 +8,7 @@ from typing import Any
 import pandas as pd
 
 from reproduce.rendering.markdown import markdown
-from reproduce.results import write_csv
-from reproduce.runs import add_output
+from reproduce.runs import add_output, write_csv
 from reproduce.tasks import PAPER, TASKS, load
 
 SIZES = ("examples", "x_dim", "r_dim", "target")

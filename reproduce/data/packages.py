@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from reproduce.arguments import Refused
+from reproduce.runs import Refused
 
 
 def of_statsmodels(name: str) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from reproduce.data.credit_tables import TABLES, TITLES, Array, Split, split
 from reproduce.methods.credit import METHODS, Predict, Rows, lacking, version_of
-from reproduce.rendering.credit_scores import MODES, RESAMPLED
+from reproduce.rendering.credit_prices import MODES, RESAMPLED
 from reproduce.runs import Fit, Scores
 from reproduce.scores import expected_calibration_error
 from reproduce.study import Study

@@ -23,11 +23,10 @@ from torch import Tensor
 
 from pyro_gcm import data
 from reproduce import tasks
-from reproduce.arguments import Refused, positive_count
 from reproduce.defaults.untouched import held_out
 from reproduce.methods import DEFAULTS, Rows, version_of
 from reproduce.rendering.tables import every_metric
-from reproduce.runs import Fit, Scores, Settings, add_run_arguments
+from reproduce.runs import Fit, Refused, Scores, Settings, add_run_arguments, positive_count
 from reproduce.study import Study
 
 TASKS = tasks.TITLES

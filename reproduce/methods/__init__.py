@@ -16,8 +16,7 @@ import pyro_gcm
 from pyro_gcm import GCM, IGCM, FitResult, baselines, data, fit_members
 from pyro_gcm.responses import Continuous
 from pyro_gcm.training import AdamW, Diverged
-from reproduce.arguments import Refused
-from reproduce.runs import Settings
+from reproduce.runs import Refused, Settings
 
 #: Name of a setting -> its three values in the search, the default first.
 Grid = dict[str, tuple[Any, Any, Any]]
@@ -51,17 +50,6 @@ class Rows:
 def rows_of(dataset: data.Dataset, index: Tensor) -> Rows:
     """Some rows of a data set."""
     return Rows(dataset.x[index], dataset.r[index], dataset.y[index], dataset.response)
-
-
-def spread_of_errors(
-    dataset: data.Dataset, learn: Tensor, train_on: Callable[[Rows], Predictor]
-) -> float:
-    """Spread of a method's errors on a fifth of the training rows that it did not see."""
-    size = len(learn) * 4 // 5
-    seen, unseen = learn[:size], learn[size:]
-    model = train_on(rows_of(dataset, seen))
-    error = dataset.y[unseen] - model.predict(dataset.x[unseen], dataset.r[unseen])
-    return float(error.square().mean().sqrt())
 
 
 @dataclass(frozen=True)
@@ -126,7 +114,9 @@ class DefaultMembers:
 
     def fit(self, x: Tensor, r: Tensor, y: Tensor) -> GCM:
         """Train on rows."""
-        return fit_members(x, r, y, **self.options, progress=False).model
+        fitted = fit_members(x, r, y, **self.options, progress=False)
+        self.result = fitted.result
+        return fitted.model
 
 
 #: Forms of GCM: the paper's, that with alternatives, and that with splines of the revenues as well.
@@ -275,7 +265,7 @@ def train(
     device: str = "cpu",
     watch: Callable[[int, Predictor], None] | None = None,
 ) -> tuple[Predictor, FitResult | None]:
-    """Train a method on rows; an estimator has no history.
+    """Train a method on rows; a booster has no history.
 
     :param settings: of the model and of the training: epochs, batch_size, learning_rate,
         optimizer ("adam" or "sgd"; torch's Adam where it is left out), weight_decay, schedule
@@ -292,7 +282,8 @@ def train(
             **({"device": device} if entry.density else {}),
         }
         estimator = entry.make(response=rows.response, seed=seed, **options)
-        return estimator.fit(rows.x, rows.r, rows.y), None
+        model = estimator.fit(rows.x, rows.r, rows.y)
+        return model, getattr(estimator, "result", None)
     model, training = made(method, rows, settings, seed)
     if watch is not None:
         training["callback"] = partial(_watched, watch, model)

@@ -20,7 +20,7 @@ from pyro_gcm.nets import (
 )
 from pyro_gcm.responses import Ordinal, Survival
 from reproduce.posteriors.joints import Problem
-from reproduce.posteriors.problems import PROBLEMS
+from reproduce.posteriors.references import PROBLEMS
 
 FAMILIES: dict[str, Any] = {
     "normal": dist.Normal,

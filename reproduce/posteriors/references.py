@@ -9,12 +9,32 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from reproduce.posteriors.problems import FILE, INDEX, PROBLEMS
+from reproduce.posteriors import joints
+from reproduce.posteriors.joints import Problem
 from reproduce.posteriors.quadrature import Moments, moments
+
+FILE = Path(__file__).with_name("references.json")
+INDEX: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+#: Function of `joints`, where it has not the name of the problem.
+_JOINTS = dict.fromkeys(("one_cost", "two_costs", "far_tails"), "plain")
+_JOINTS["infinite_costs"] = "alternatives"
+
+
+def _problem(name: str, own: dict[str, Any]) -> Problem:
+    y = [[float(v) for v in row] if isinstance(row, list) else row for row in own["y"]]
+    (unit, *_) = (q["unit"] for q in own["quantities"] if q["name"].startswith("c["))
+    joint = getattr(joints, _JOINTS.get(name, name))
+    model = tuple(own["model"])
+    return Problem(own["title"], model, own["numbers"], own["x"], own["r"], y, joint, unit)
+
+
+PROBLEMS = {name: _problem(name, own) for name, own in INDEX["problems"].items()}
+
 
 #: Panels of each latent coordinate, eight nodes each, where those by default take too long.
 PANELS, FEW = 96, {"two_costs": 32, "kernel": 16}

@@ -25,9 +25,8 @@ from torch import Tensor
 from pyro_gcm import fit, one_thread
 from pyro_gcm.inference import uncollapse
 from reproduce.posteriors.models import model_of, rows_of
-from reproduce.posteriors.problems import PROBLEMS
 from reproduce.posteriors.quadrature import Moments
-from reproduce.posteriors.references import stored
+from reproduce.posteriors.references import PROBLEMS, stored
 from reproduce.rendering.markdown import markdown
 from reproduce.runs import Fit, Scores
 from reproduce.study import Study

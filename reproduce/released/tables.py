@@ -39,21 +39,6 @@ def cells(table: pd.DataFrame) -> str:
     return beside(kept, paper_table_3(), {name: name for name in FORMS}, columns, lower)
 
 
-def differences(table: pd.DataFrame) -> str:
-    """Ours minus the paper's, cell by cell; † where the intervals have no point in common."""
-    ours, theirs = _main(table), paper_table_3()
-    names = _compared(ours)
-
-    def text(method: str, name: str) -> str:
-        our, their = ours.get((method, name)), theirs[method, name]
-        if our is None or math.isnan(our.mean):
-            return "–"
-        return f"{our.mean - their.mean:+.4f}{'†' if meet(our, their) is False else ''}"
-
-    lines = [[method, *(text(method, name) for name in names)] for method in NINE]
-    return markdown(["Method", *(TASKS[name].title for name in names)], lines)
-
-
 def stand_in(table: pd.DataFrame) -> str:
     """The scores of the data set that takes the place of one of the paper's."""
     names = {name: TASKS[name].title for name in TASKS if TASKS[name].stand_in}

@@ -15,8 +15,7 @@ import pandas as pd
 from pyro_gcm._utils.files import write_figure
 from reproduce.data.credit_tables import TITLES
 from reproduce.methods.credit import METHODS
-from reproduce.rendering.credit_prices import prices
-from reproduce.rendering.credit_scores import MODES
+from reproduce.rendering.credit_prices import MODES, prices
 
 #: Okabe and Ito's colours, one a table, and markers.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")

@@ -19,7 +19,11 @@ from reproduce.rendering.tables import intervals, paper_cells, paper_table_3
 from reproduce.tasks import TASKS, own_metric
 
 #: What a cell says: whether the two numbers meet; None where ours cannot be had.
-COLOURS = {True: "🟢", False: "🔴", None: "⚪"}
+COLOURS: dict[bool | None, str] = {
+    True: "<span class=meets>✓</span>",
+    False: "<span class=differs>✗</span>",
+    None: "<span class=lacks>○</span>",
+}
 Cells = Mapping[Any, Interval]
 
 

@@ -8,14 +8,13 @@ from pathlib import Path
 import pandas as pd
 
 from reproduce import public
-from reproduce.arguments import Refused
 from reproduce.curves import survival
 from reproduce.defaults import credit
 from reproduce.methods import NETWORKS
 from reproduce.released import tables as released_tables
 from reproduce.rendering import many_sets
 from reproduce.rendering.markdown import known_first
-from reproduce.runs import KEY, read_results
+from reproduce.runs import KEY, Refused, read_results
 from reproduce.searching import search
 from reproduce.searching.tuning import DESIGN
 from reproduce.studies import STUDIES, Command

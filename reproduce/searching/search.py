@@ -17,13 +17,11 @@ import argparse
 import json
 import math
 import time
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -34,12 +32,21 @@ from torch import Tensor
 from pyro_gcm import data
 from pyro_gcm.training import Diverged
 from reproduce import tasks
-from reproduce.arguments import Refused, positive_count
 from reproduce.methods import Predictor, Rows, rows_of
 from reproduce.methods.spaces import SEARCHED
-from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, read_results, run_fits
+from reproduce.runs import (
+    Fit,
+    Refused,
+    Scores,
+    Settings,
+    add_run_arguments,
+    as_json,
+    positive_count,
+    read_results,
+    run_fits,
+)
 from reproduce.scores import distribution_scores
-from reproduce.searching.tuning import VALIDATION_LOSS
+from reproduce.searching.tuning import VALIDATION_LOSS, Trials
 from reproduce.study import print_tables
 
 
@@ -74,8 +81,6 @@ ASIDE, MOST_ASIDE = 0.3, 20_000
 ASIDE_SPLIT, ASIDE_SEED = "aside", 1_000
 #: First seed of the splits: no other experiment has looked at these.
 FIRST_SPLIT = 100
-#: Trials before TPE's model is used: the default, and random ones.
-STARTUP = 8
 #: What --quick makes of the sizes.
 QUICK_ROWS, QUICK_TRIALS = 200, 2
 #: Rows of a prediction that is timed, and the times it is repeated.
@@ -197,54 +202,6 @@ def _milliseconds(model: Predictor, dataset: data.Dataset, test: Tensor) -> floa
         model.predict(x, r)
         times.append(time.process_time() - start)
     return 1_000 * float(np.median(times))
-
-
-class Trials:
-    """Trials of one method on some rows, by Optuna's TPE, one after the other.
-
-    The sampler is seeded anew for each trial, from the name of the study and the number of the
-    trial: a study that is told the finished trials of another one goes on as that one would have.
-
-    :param name: what tells this study from the others.
-    :param space: of a trial; see `reproduce.methods.spaces.Searched`, with the sizes filled in.
-    :param default: the searched values of the first trial.
-    """
-
-    def __init__(self, name: str, space: Callable[[Any], Settings], default: Settings) -> None:
-        import optuna
-
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self.name, self.space, self.default = name, space, default
-        self.study, self.told = optuna.create_study(), list[tuple[float, Settings]]()
-
-    def ask(self, finished: Settings | None = None) -> Settings:
-        """The settings of the next trial; `finished` are those that it had in an earlier run."""
-        from optuna.samplers import TPESampler
-
-        number = len(self.told)
-        seed = zlib.crc32(f"{self.name}/{number}".encode())
-        self.study.sampler = TPESampler(seed=seed, n_startup_trials=STARTUP)
-        if finished is not None or number == 0:
-            self.study.enqueue_trial(finished or self.default)
-        self.trial = self.study.ask()
-        self.asked = self.space(self.trial)
-        return self.asked
-
-    def tell(self, loss: float) -> None:
-        """The loss of the settings that were asked for; NaN if they diverged."""
-        loss = math.inf if math.isnan(loss) else loss
-        self.study.tell(self.trial, loss)
-        self.told.append((loss, self.asked))
-
-    def best(self) -> Settings:
-        """The settings with the lowest loss; the first of them if tied.
-
-        :raises Refused: if every trial diverged.
-        """
-        loss, settings = min(self.told, key=lambda each: each[0])
-        if math.isinf(loss):
-            raise Refused(f"every trial of {self.name} diverged")
-        return settings
 
 
 def search(name: str, splits: range, arguments: argparse.Namespace) -> dict[tuple[str, str], str]:

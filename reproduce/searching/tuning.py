@@ -1,17 +1,17 @@
-"""The same small search for every method: six settings, the best on validation rows."""
+"""The same small search for every method, and trials of a larger one by Optuna."""
 
 from __future__ import annotations
 
 import argparse
+import math
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
 
-from reproduce.arguments import Refused
 from reproduce.methods import METHODS, Levels
-from reproduce.results import RESULTS
-from reproduce.runs import Fit, Settings, read_results, run_fits
+from reproduce.runs import RESULTS, Fit, Refused, Settings, read_results, run_fits
 
 #: The six trials, as places in the levels of the grid and, last, in those of the method's own
 #: setting. Every level of every setting occurs twice; the first trial is the default. The design is
@@ -107,3 +107,55 @@ def add_tune_argument(parser: argparse.ArgumentParser) -> None:
         help="run the trials that the output folder lacks and choose among those; "
         "without it, among the committed ones",
     )
+
+
+#: Trials before TPE's model is used: the default, and random ones.
+STARTUP = 8
+
+
+class Trials:
+    """Trials of one method on some rows, by Optuna's TPE, one after the other.
+
+    The sampler is seeded anew for each trial, from the name of the study and the number of the
+    trial: a study that is told the finished trials of another one goes on as that one would have.
+
+    :param name: what tells this study from the others.
+    :param space: of a trial; see `reproduce.methods.spaces.Searched`, with the sizes filled in.
+    :param default: the searched values of the first trial.
+    """
+
+    def __init__(self, name: str, space: Callable[[Any], Settings], default: Settings) -> None:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self.name, self.space, self.default = name, space, default
+        self.study, self.told = optuna.create_study(), list[tuple[float, Settings]]()
+
+    def ask(self, finished: Settings | None = None) -> Settings:
+        """The settings of the next trial; `finished` are those that it had in an earlier run."""
+        from optuna.samplers import TPESampler
+
+        number = len(self.told)
+        seed = zlib.crc32(f"{self.name}/{number}".encode())
+        self.study.sampler = TPESampler(seed=seed, n_startup_trials=STARTUP)
+        if finished is not None or number == 0:
+            self.study.enqueue_trial(finished or self.default)
+        self.trial = self.study.ask()
+        self.asked = self.space(self.trial)
+        return self.asked
+
+    def tell(self, loss: float) -> None:
+        """The loss of the settings that were asked for; NaN if they diverged."""
+        loss = math.inf if math.isnan(loss) else loss
+        self.study.tell(self.trial, loss)
+        self.told.append((loss, self.asked))
+
+    def best(self) -> Settings:
+        """The settings with the lowest loss; the first of them if tied.
+
+        :raises Refused: if every trial diverged.
+        """
+        loss, settings = min(self.told, key=lambda each: each[0])
+        if math.isinf(loss):
+            raise Refused(f"every trial of {self.name} diverged")
+        return settings

@@ -8,13 +8,14 @@ import pytest
 from sklearn.metrics import roc_auc_score
 from toys import options, table
 
-from reproduce.checks import credit_falls, credit_witnesses
+from reproduce.checks import credit_falls
 from reproduce.data import credit_tables
 from reproduce.data.credit_tables import CreditTable, invented, split, with_gaps, with_unseen_levels
 from reproduce.defaults import credit
 from reproduce.methods.credit import METHODS, Rows, lacking
 from reproduce.rendering.credit_figure import largest_falls
 from reproduce.rendering.credit_prices import (
+    SCORES,
     against_others,
     page,
     price,
@@ -22,9 +23,9 @@ from reproduce.rendering.credit_prices import (
     range_of_prices,
     resampled,
     significant_prices,
+    standing,
     told_on_every_split,
 )
-from reproduce.rendering.credit_scores import SCORES, standing
 from reproduce.runs import Fit, as_json, read_results
 
 DIRECTIONS = {"debt": 1, "income": -1}
@@ -220,7 +221,7 @@ def test_two_rows_are_made_simple_and_still_fall():
     def predict(X):
         return np.where(X["arrears"].to_numpy() > 2.0, 0.2, 0.6) + 0.001 * X["debt"].to_numpy()
 
-    found = credit_witnesses._simple(pair, ["debt", "arrears"], predict)
+    found = credit_falls.simple(pair, ["debt", "arrears"], predict)
     assert found["debt"].tolist() == [20.0, 20.0]
     assert found["arrears"].tolist() == [1.0, 3.0]
     assert found["age"].tolist() == [40.2, 40.2]

@@ -6,10 +6,10 @@ from scipy.stats import norm
 from toys import options, table
 
 from reproduce.curves import distribution, intervals, ordinal
+from reproduce.curves.distribution import METHODS as OF_NUMBERS
+from reproduce.curves.distribution import Predicted
+from reproduce.curves.ordinal import METHODS as OF_LEVELS
 from reproduce.data.ordered_data import Table, simulated, split
-from reproduce.methods.distribution import METHODS as OF_NUMBERS
-from reproduce.methods.distribution import Predicted
-from reproduce.methods.ordinal import METHODS as OF_LEVELS
 from reproduce.rendering.tables import compared
 
 # The data.

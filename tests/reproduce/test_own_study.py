@@ -8,9 +8,8 @@ import pytest
 from toys import options
 
 from reproduce import studies
-from reproduce.arguments import Refused
 from reproduce.defaults import own_study
-from reproduce.runs import read_results
+from reproduce.runs import Refused, read_results
 
 PAGE = Path(__file__).parents[2] / "docs" / "reproducing.md"
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from reproduce.posteriors import references, study
 from reproduce.posteriors.models import model_of, rows_of
-from reproduce.posteriors.problems import PROBLEMS
+from reproduce.posteriors.references import PROBLEMS
 from reproduce.runs import COLUMNS, Fit
 
 STORED = references.stored()

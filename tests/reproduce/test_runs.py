@@ -16,8 +16,7 @@ import pytest
 from reproduce import runs, studies
 from reproduce.__main__ import COMMANDS
 from reproduce.__main__ import main as reproduce_main
-from reproduce.arguments import Refused
-from reproduce.runs import COLUMNS, Fit, as_json, read_results, run_fits
+from reproduce.runs import COLUMNS, Fit, Refused, as_json, read_results, run_fits
 
 ROOT = Path(runs.__file__).parents[1]
 #: A run of four fits of which the last two last until they are killed.

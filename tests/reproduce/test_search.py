@@ -13,13 +13,12 @@ from toys import options, table, toy
 
 from pyro_gcm.training import Diverged
 from reproduce import tasks
-from reproduce.arguments import Refused
 from reproduce.intervals import Interval, holm, mean_interval
 from reproduce.methods import Rows
 from reproduce.methods.spaces import SEARCHED, Searched
 from reproduce.rendering.search_tables import differences, means
-from reproduce.runs import Fit, as_json, read_results
-from reproduce.searching import search
+from reproduce.runs import Fit, Refused, as_json, read_results
+from reproduce.searching import search, tuning
 from reproduce.searching.tuning import VALIDATION_LOSS
 
 ROWS = 500
@@ -220,7 +219,7 @@ def test_rows_of_quick_fits_are_no_trials_of_others(given, tmp_path):
 
 def test_a_study_depends_on_its_name_its_number_and_what_it_was_told():
     def run(name, losses, finished=()):
-        study = search.Trials(name, lambda trial: space(trial, 5, 2), {"shift": 0.5, "kind": "b"})
+        study = tuning.Trials(name, lambda trial: space(trial, 5, 2), {"shift": 0.5, "kind": "b"})
         for at, loss in enumerate(losses):
             proposed = study.ask(finished[at] if at < len(finished) else None)
             study.tell(loss(proposed["shift"]))
@@ -239,7 +238,7 @@ def test_a_study_depends_on_its_name_its_number_and_what_it_was_told():
     assert one == same
     assert one[0] == named[0]
     assert one[1] != named[1]
-    assert one[: search.STARTUP] == told[: search.STARTUP]
+    assert one[: tuning.STARTUP] == told[: tuning.STARTUP]
     assert one[-1] != told[-1]
     made = []
     run("a", [near] * 14, finished=json.loads(json.dumps(one[:11])))

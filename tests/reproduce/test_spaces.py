@@ -7,7 +7,7 @@ import torch
 from toys import toy
 
 from pyro_gcm.models.member_settings import MemberSettings
-from reproduce.methods import Rows, networks
+from reproduce.methods import Rows, spaces
 from reproduce.methods.spaces import SEARCHED
 from reproduce.runs import as_json
 
@@ -59,8 +59,8 @@ def test_every_method_has_its_default_in_the_space_and_stops_early(method, respo
 
 def test_members_of_the_search_are_those_of_the_library_where_nothing_was_chosen():
     sizes = 5_000, 9, 4
-    assert networks.member_settings({}, *sizes) == MemberSettings.for_table(*sizes)
+    assert spaces.member_settings({}, *sizes) == MemberSettings.for_table(*sizes)
     chosen = {"width factor": 2.0, "epochs factor": 0.5, "event": "6x4", "members": 16}
-    changed = networks.member_settings(chosen, *sizes)
+    changed = spaces.member_settings(chosen, *sizes)
     assert (changed.alternatives, changed.costs, changed.members) == (6, 4, 16)
     assert changed.width == 2 * MemberSettings.for_table(*sizes).width

@@ -8,8 +8,8 @@ import pytest
 from toys import table as results
 
 from reproduce.curves import survival
+from reproduce.curves.survival import _steps
 from reproduce.curves.survival_scores import UNIFORM, calibration_error, log_score
-from reproduce.methods.survival import _steps
 
 
 def test_the_log_score_is_that_of_bins_and_of_all_later_ones():

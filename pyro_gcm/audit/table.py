@@ -13,7 +13,7 @@ from pyro_gcm._utils.torch_state import one_thread
 from pyro_gcm.audit.audit import audit_monotonicity, checked_signs
 from pyro_gcm.audit.calls import method_of
 from pyro_gcm.audit.result import MonotonicityAudit
-from pyro_gcm.data.tables import as_frame, read_table
+from pyro_gcm.data.tables import as_frame, known_name, read_table
 
 Array = npt.NDArray[np.float64]
 
@@ -185,7 +185,7 @@ def _directions_of(predictor: Any, columns: list[str]) -> Any:
 def _signs(directions: Any, columns: list[str]) -> list[int]:
     """+1, -1 or 0 for each column."""
     if isinstance(directions, Mapping):
-        directions = {str(name): sign for name, sign in directions.items()}
+        directions = {known_name(str(n), columns): sign for n, sign in directions.items()}
         if unknown := [name for name in directions if name not in columns]:
             raise ValueError(f"directions names {unknown}, X has the columns {columns}")
         directions = [directions.get(name, 0) for name in columns]

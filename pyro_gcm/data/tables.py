@@ -1,8 +1,8 @@
 """The one reader of tables: their columns, and names that are text.
 
 A table is a DataFrame (pandas, polars and what else narwhals reads), a table or record batch of
-Arrow, a mapping from names to columns, an array, or a list of rows. Names of columns are text, "0"
-for 0. Columns are numbers with NaN, or labels with None, whatever their values came as.
+Arrow, a mapping from names to columns, an array, or a list of rows or records. Names of columns are
+text, "0" for 0. Columns are numbers with NaN, or labels with None, whatever their values came as.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any
+from unicodedata import normalize
 
+import narwhals as nw
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from torch import Tensor
 
 from pyro_gcm._utils.validation import WrongCell, as_tensor, shown
@@ -83,23 +86,27 @@ class Table(list[Column]):
     def like(self, names: Sequence[str] | None, count: int, owner: str) -> Table:
         """These columns in the order of those that something was fitted to.
 
-        They are found by name; by position where one of the two has no names, with a warning.
+        They are found by name, in any normal form of Unicode; by position where one of the two has
+        no names, with a warning.
 
         :param names: those of the columns in `fit`, if they had any; `count`: how many they were.
         :param owner: what was fitted, in messages, which are those of scikit-learn.
         :raises ValueError: for a column that is missing or unknown, and another number of columns.
         """
         if self.names is not None and names is not None:
-            told = "The feature names should match those that were passed during fit.\n"
-            unseen = [f"- {name}\n" for name in self.names if name not in set(names)]
-            lacking = [f"- {name}\n" for name in names if name not in set(self.names)]
-            if unseen:
-                told += "Feature names unseen at fit time:\n" + "".join(unseen)
-            if lacking:
-                told += "Feature names seen at fit time, yet now missing:\n" + "".join(lacking)
-            if unseen or lacking:
-                raise ValueError(told)
-            place = {name: at for at, name in enumerate(self.names)}
+            these = [known_name(name, names) for name in self.names]
+            these = these if len(set(these)) == len(these) else self.names
+            place = {name: at for at, name in enumerate(these)}
+            told = ""
+            for what, some, others in (
+                ("unseen at fit time", place, names),
+                ("seen at fit time, yet now missing", names, place),
+            ):
+                if strange := [f"- {name}\n" for name in some if name not in set(others)]:
+                    told += f"Feature names {what}:\n" + "".join(strange)
+            if told:
+                start = "The feature names should match those that were passed during fit.\n"
+                raise ValueError(start + told)
             return Table([self[place[name]] for name in names], names)
         if len(self) != count:
             told = f"X has {len(self)} features, but {owner} is expecting {count} features as input"
@@ -113,16 +120,22 @@ class Table(list[Column]):
         return self
 
 
+def known_name(name: str, known: Sequence[str]) -> str:
+    """The one of some names that is the same text, in whatever normal form of Unicode it came."""
+    if name.isascii() or name in known:
+        return name
+    form = normalize("NFC", name)
+    return next((each for each in known if normalize("NFC", each) == form), name)
+
+
 def read_table(table: Any, estimator: Any = None) -> Table:
     """The columns of a table.
 
     :param estimator: named in the errors for arrays.
-    :raises TypeError: for values that are neither numbers nor text, such as times, and sparse
-        matrices.
+    :raises TypeError: for values that are neither numbers nor text, and sparse matrices.
     :raises ValueError: for tables without rows or columns, infinite numbers, and columns that mix
         numbers and text.
     """
-    import pandas as pd
     from sklearn.utils.validation import check_array
 
     table = _array("X", table)
@@ -155,13 +168,13 @@ def as_frame(table: Any, name: str = "X") -> Any:
     :raises TypeError: for a table without rows in memory, and a mapping to anything but columns.
     :raises ValueError: for names that come twice, and columns of different lengths.
     """
-    import narwhals as nw
-
     if isinstance(table, np.ndarray) and table.dtype.names:
         table = {field: table[field] for field in table.dtype.names}
     if isinstance(table, Mapping) and not hasattr(table, "tocsr"):  # as sparse matrices may be
         table = _of_mapping(table, name)
-    elif is_record_batch(table):
+    elif isinstance(table, list) and table and all(isinstance(row, Mapping) for row in table):
+        table = pd.DataFrame(table)
+    elif type(table).__module__.startswith("pyarrow") and type(table).__name__ == "RecordBatch":
         import pyarrow as pa
 
         table = pa.Table.from_batches([table])
@@ -181,16 +194,8 @@ def as_frame(table: Any, name: str = "X") -> Any:
         return None
 
 
-def is_record_batch(table: Any) -> bool:
-    """Whether it is one of Arrow, which is not imported for that."""
-    return type(table).__module__.startswith("pyarrow") and type(table).__name__ == "RecordBatch"
-
-
 def _of_mapping(table: Mapping[Any, Any], name: str) -> Any:
     """A DataFrame of columns, whose indexes say nothing."""
-    import narwhals as nw
-    import pandas as pd
-
     found = {}
     for key, values in table.items():
         if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
@@ -230,9 +235,6 @@ def of_times(where: str, kind: str) -> str:
 
 
 def _column(series: Any, label: str) -> Column:
-    import narwhals as nw
-    import pandas as pd
-
     if isinstance(series, pd.Series):
         if series.dtype == object and not series.hasnans:  # which would make floats of integers
             series = series.infer_objects()
@@ -325,6 +327,4 @@ def _number(value: Any, label: str) -> float:
 
 
 def _is_missing(value: Any) -> bool:
-    import pandas as pd
-
     return pd.isna(value) is True

@@ -112,7 +112,8 @@ class BinaryOutcome(ClassOutcome):
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         if kind != "binary":
             raise ValueError(
-                f"Only binary classification is supported. The type of the target is {kind}."
+                f"Only binary classification is supported. The type of the target is {kind}; "
+                "GCMOrdinal is for ordered levels"
             )
         weight = self._weighed(y, given.weight)
         classes, at = np.unique(y, return_inverse=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyro_gcm._utils.validation import without_tensor
-from pyro_gcm.data.tables import Column
+from pyro_gcm.data.tables import Column, known_name
 
 
 def directions(monotonic_cst: Any, count: int, names: Sequence[str] | None) -> list[int]:
@@ -33,7 +33,7 @@ def directions(monotonic_cst: Any, count: int, names: Sequence[str] | None) -> l
                 "monotonic_cst names columns, but X has no names: pass a DataFrame, or an entry "
                 "for each column"
             )
-        monotonic_cst = {str(name): entry for name, entry in monotonic_cst.items()}
+        monotonic_cst = {known_name(str(n), names): entry for n, entry in monotonic_cst.items()}
         unknown = [name for name in monotonic_cst if name not in names]
         if unknown:
             raise ValueError(
@@ -91,7 +91,9 @@ def _chosen(wanted: Any, count: int, names: Sequence[str] | None) -> list[bool]:
         return [bool(entry) for entry in entries]
     known, found = {name: at for at, name in enumerate(names or ())}, [False] * count
     for entry in entries:
-        at = known.get(str(entry)) if isinstance(entry, str | tuple) else entry
+        at = entry
+        if isinstance(entry, str | tuple):
+            at = known.get(known_name(str(entry), names or ()))
         if not isinstance(at, int | np.integer) or isinstance(at, bool) or not 0 <= at < count:
             raise ValueError(
                 f"categorical_features must be names or indices of columns, or a mask of all, got "

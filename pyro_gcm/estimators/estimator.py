@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.validation import positive_int, share
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.data.tables import Table, as_frame, read_table
+from pyro_gcm.data.tables import Table, as_frame, known_name, read_table
 from pyro_gcm.estimators.constraints import categories, directions
 from pyro_gcm.estimators.encoding import TableEncoding
 from pyro_gcm.estimators.evidence import standard_error, warn_of_directions
@@ -243,7 +243,10 @@ class MonotoneEstimator(FittedState):
         columns, frame = self._columns(X), as_frame(X)
         if frame is None or columns.names is None:
             return X
-        found: pd.DataFrame = frame.to_pandas()[columns.names].copy()
+        given: pd.DataFrame = frame.to_pandas().rename(
+            columns=partial(known_name, known=columns.names)
+        )
+        found = given[columns.names].copy()
         for name, column, code in zip(columns.names, columns, self.encoding_.columns, strict=True):
             if code.sign and code.kind == "number":
                 found[name] = code.numbers(column)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.validation import shown
-from pyro_gcm.data.tables import Column
+from pyro_gcm.data.tables import Column, known_name
 from pyro_gcm.estimators.encoding import FAR, ColumnEncoding, TableEncoding
 from pyro_gcm.estimators.targets import Array
 
@@ -33,8 +33,8 @@ def index_of(feature: Any, encoding: TableEncoding, names: Sequence[str] | None)
     """
     known = [] if names is None else list(names)
     constrained = [known[j] if known else j for j in encoding.revenues]
-    named = isinstance(feature, str | tuple) and str(feature) in known
-    at: Any = known.index(str(feature)) if named else feature
+    name = known_name(str(feature), known)
+    at: Any = known.index(name) if isinstance(feature, str | tuple) and name in known else feature
     if not isinstance(at, Integral) or isinstance(at, bool) or at not in encoding.revenues:
         raise ValueError(
             f"feature must be a column with a direction in monotonic_cst, one of {constrained}, "

@@ -35,8 +35,22 @@ def model() -> GCMClassifier:
     return GCMClassifier(monotonic_cst=CONSTRAINTS, **FAST).fit(*rows())
 
 
+def test_names_match_in_any_normal_form_of_unicode() -> None:
+    X, y = rows()
+    fitted = GCMClassifier(monotonic_cst={"d\u00e9bit": 1}, **FAST)
+    composed, apart = (X.rename(columns={"debt": name}) for name in ("d\u00e9bit", "de\u0301bit"))
+    fitted.fit(apart, y)
+    assert [code.sign for code in fitted.encoding_.columns] == [0, 1, 0, 0]
+    assert np.array_equal(fitted.predict_proba(composed), fitted.predict_proba(apart))
+    assert fitted.required(composed[:3], "d\u00e9bit", 0.5).shape == (3, 4)
+    assert audit_table(fitted, composed, pairs=9, progress=False).passed
+    with pytest.raises(ValueError, match="unseen at fit time:\n- d\u00e9bit"):
+        fitted.predict(composed.assign(**{"de\u0301bit": 1.0}))  # of which both cannot be one
+
+
 OTHER_ORDER = ["job", "debt", "years", "income"]
 FORMS = {
+    "records": lambda X: X.to_dict("records"),
     "pandas": lambda X: X,
     "pandas, an index": lambda X: X.set_axis(np.arange(len(X)) % 7),
     "polars": pl.from_pandas,

@@ -50,7 +50,8 @@ def applicants() -> tuple[pd.DataFrame, pd.Series]:
 
 @pytest.fixture
 def toy(monkeypatch):
-    """The table of applicants in place of HELOC."""
+    """The table of applicants in place of HELOC, and fewer resamples."""
+    monkeypatch.setattr(credit, "RESAMPLES", 300)
     entry = CreditTable("Applicants", applicants, DIRECTIONS)
     monkeypatch.setitem(credit_tables.TABLES, "heloc", entry)
     credit_tables.load.cache_clear()
@@ -121,7 +122,7 @@ def test_the_interval_of_a_price_is_that_of_resampled_rows(toy):
     loss = (with_ - toy.y_test) ** 2 - (free - toy.y_test) ** 2
     half = 1.96 * loss.std() / 200**0.5
     ends = [found[f"Brier score, price {end}"] for end in ("from", "to")]
-    assert ends == pytest.approx([loss.mean() - half, loss.mean() + half], abs=0.1 * half)
+    assert ends == pytest.approx([loss.mean() - half, loss.mean() + half], abs=0.35 * half)
     auc = roc_auc_score(toy.y_test, free) - roc_auc_score(toy.y_test, with_)
     assert found["AUC, price from"] < auc < found["AUC, price to"]
     same = credit.price_bounds(toy.y_test, free, free, seed=3)

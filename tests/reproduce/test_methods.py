@@ -100,22 +100,6 @@ def test_the_settings_of_the_training_reach_it(method, optimizer, kind, schedule
     assert all(given[name] == SETTINGS[name] for name in shared)
 
 
-@pytest.mark.parametrize(
-    ("method", "setting", "shape"),
-    [
-        ("GCM", {}, (2,)),
-        ("GCM", {"form": "plain"}, (2,)),
-        ("GCM", {"form": "alternatives"}, (3, 3)),
-        ("GCM", {"form": "splines"}, (3, 3)),
-        ("IGCM", {}, (2,)),
-        ("IGCM", {"alternatives": 6}, (6, 3)),
-    ],
-)
-def test_plain_forms_have_the_papers_costs_and_alternatives_three_each(method, setting, shape):
-    model = METHODS[method].make(2, 2, response="binary", hidden=8, seed=0, **setting)
-    assert model.cost_shape == shape
-
-
 @pytest.mark.parametrize("method", ["MLP", "GCM"])
 def test_a_fit_that_diverges_is_told(method):
     more = {**settings(method, epochs=3), **DIVERGING}

@@ -128,7 +128,7 @@ def test_a_rival_of_levels_learns(name):
     assert better == 0.0 if name == "Frequencies" else better < -0.03
 
 
-@pytest.mark.parametrize("name", intervals.METHODS)
+@pytest.mark.parametrize("name", [*intervals.METHODS][1:])  # the first two are one model
 def test_a_method_of_intervals_holds_most_of_the_outcomes(name):
     pytest.importorskip(
         {"MAPIE": "mapie", "NGBoost": "ngboost"}.get(name.split(",")[0], "lightgbm")

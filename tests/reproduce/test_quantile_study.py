@@ -7,10 +7,9 @@ import pytest
 import torch
 from toys import DIVERGING, options, table
 
-from reproduce import quantile, runs
+from reproduce import quantile
 from reproduce.data import simulation
 from reproduce.methods import Rows, train
-from reproduce.quantile import QUANTILE_METHODS
 from reproduce.runs import Fit, as_json
 from reproduce.searching.tuning import VALIDATION_LOSS
 
@@ -121,26 +120,6 @@ def test_the_longest_fits_begin_first_and_a_seed_that_is_there_is_not_run_again(
         [("GCM", 0)], [("GCM", 1)], [("MLP", 1)], [("PWL", 1)],
     ]  # fmt: skip
     assert "2 of 6 fits are there already" in capsys.readouterr().out
-
-
-@pytest.mark.long(keep=0)
-@pytest.mark.parametrize("setting", ["tuned", "paper"])
-def test_quick_runs_every_method_and_draws_the_figure(tmp_path, capsys, setting):
-    quantile.STUDY.main(
-        options(quantile.STUDY, tmp_path, "--jobs", "1", "--setting", setting, "--quick")
-    )
-    stem = "quantile" if setting == "tuned" else "quantile_paper_setting"
-    table = runs.read_results(tmp_path / f"{stem}.csv")
-    assert set(table["protocol"]) == {setting}
-    counts = table.groupby(["method", "metric"])["seed"].apply(list)
-    assert len(counts) == len(QUANTILE_METHODS) * len(LEVELS)
-    assert all(seeds == [0, 1] for seeds in counts)
-    assert table["value"].notna().all()
-    assert {file.stem for file in (tmp_path / f"{stem}_curves").iterdir()} == {*QUANTILE_METHODS}
-    assert (tmp_path / f"{stem}_curves.png").stat().st_size > 10_000
-    printed = capsys.readouterr().out
-    assert "| GCM | ours |" in printed
-    assert "**0.0961 ± 0.0261**" in printed  # the paper's first GCM cell
 
 
 def errors(values):

@@ -41,32 +41,24 @@ def test_every_method_has_six_trials_of_which_the_first_is_the_default(method):
 
 
 OTHERS = [results({"a": 0.1}, **{key: "other"}) for key in ("method", "dataset", "metric")]
+#: What a table is of -> the table, of which "b" is to be chosen.
+TABLES = {
+    "lowest": results({"a": 0.5, "b": 0.3, "c": 0.4}),
+    "negative": results({"a": -0.3, "b": -0.5, "c": -0.4}),
+    "first candidate of a tie": results({"c": 0.3, "b": 0.3, "a": 0.4}),
+    "not diverged": results({"a": math.nan, "b": 0.9, "c": math.nan}),
+    "of the method": pd.concat([results({"a": 0.5, "b": 0.4, "c": 0.6, "z": 0.1}), *OTHERS]),
+}
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        results({"a": 0.5, "b": 0.3, "c": 0.4}),
-        results({"a": -0.3, "b": -0.5, "c": -0.4}),
-        results({"c": 0.3, "b": 0.3, "a": 0.4}),
-        results({"a": math.nan, "b": 0.9, "c": math.nan}),
-        pd.concat([results({"a": 0.5, "b": 0.4, "c": 0.6, "z": 0.1}), *OTHERS]),
-    ],
-    ids=["lowest", "negative", "first candidate of a tie", "not diverged", "of the method"],
-)
-def test_the_lowest_validation_loss_is_chosen(table):
-    assert chosen(table, "d", "m", CANDIDATES) == "b"
-
-
-@pytest.mark.parametrize(
-    ("losses", "message"),
-    [
+def test_the_lowest_validation_loss_is_chosen():
+    for name, table in TABLES.items():
+        assert chosen(table, "d", "m", CANDIDATES) == "b", name
+    for losses, message in (
         (dict.fromkeys(CANDIDATES, math.nan), "every trial of m on d diverged"),
         ({"a": 0.5, "b": 0.3}, "no trial of m on d with c: run with --tune"),
         ({}, "no trial of m on d with a"),
-    ],
-)
-def test_missing_and_diverged_trials_are_errors_that_name_them(losses, message):
-    table = results(losses).reindex(columns=results({"a": 1.0}).columns)
-    with pytest.raises(ValueError, match=message):
-        chosen(table, "d", "m", CANDIDATES)
+    ):
+        table = results(losses).reindex(columns=results({"a": 1.0}).columns)
+        with pytest.raises(ValueError, match=message):
+            chosen(table, "d", "m", CANDIDATES)

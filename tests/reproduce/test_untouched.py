@@ -14,7 +14,7 @@ from reproduce import methods
 from reproduce.data import untouched_data
 from reproduce.data.untouched_data import UNTOUCHED, load
 from reproduce.defaults import untouched
-from reproduce.runs import Fit, read_results
+from reproduce.runs import Fit
 
 
 def asked(tmp_path, *more):
@@ -62,24 +62,6 @@ def test_shuffled_outcomes_are_those_of_other_rows(name, monkeypatch):
 
 
 # The study. Outcomes are shuffled in all of its tests, so that nobody sees a score of the check.
-
-
-@pytest.mark.long(keep=0)
-def test_the_study_has_every_method_and_learns_nothing_from_shuffled_outcomes(tmp_path, capsys):
-    untouched.STUDY.main(asked(tmp_path, "--datasets", "fair", "randhie"))
-    found = read_results(tmp_path / "untouched.csv")
-    wide = found.pivot(index=["dataset", "method", "split"], columns="metric", values="value")
-    assert len(wide) == 2 * len(methods.DEFAULTS) * 2
-    for name, metric in (("fair", "AUC"), ("randhie", "RMSE")):
-        assert wide.loc[name, [metric, "log score"]].notna().all(axis=None)
-    assert found["settings"].str.contains(f'"shuffled":{untouched.QUICK_ROWS}').all()
-    version = pytest.importorskip("lightgbm").__version__
-    settings = found.loc[found["method"] == "LightGBM", "settings"]
-    assert settings.str.contains(f'"lightgbm":"{version}"').all()
-    assert (wide.loc["fair", "AUC"] - 0.5).abs().mean() < 0.2
-    printed = capsys.readouterr().out
-    assert "Affairs (`fair`): 6,366 rows; covariates: age, " in printed
-    assert "| -lncoins | a patient who pays" in printed
 
 
 @pytest.mark.parametrize("method", ["GCM", "IGCM", *methods.NETWORKS])

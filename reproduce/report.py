@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
@@ -105,10 +106,19 @@ _SECTION = r"(?m)^## (?=\d+\.|Appendix )"
 
 
 def section(tables: Mapping[str, pd.DataFrame], number: str) -> str:
-    """A section of the report on tables by the names of their files."""
+    """The tables of a section of the report, with their captions.
+
+    :param tables: by the names of their files; what is not of them is left out.
+    """
     parts = re.split(_SECTION, TEMPLATE.read_text(encoding="utf-8"))[1:]
-    wanted = re.compile(rf"(?:Appendix )?{number}\.")
-    return report(Results(tables), next(part for part in parts if wanted.match(part))).strip()
+    wanted, shown = re.compile(rf"(?:Appendix )?{number}\."), list[str]()
+    blocks = next(part for part in parts if wanted.match(part)).split("\n\n")
+    for before, block in pairwise(blocks):
+        text = report(Results(tables), block) if re.fullmatch(r"\{\{.*\}\}\s*", block) else ""
+        there = not text.startswith(("Not run", "![")) and not text.endswith("not run.")
+        if text and there:
+            shown += [before, text] if before.endswith(":") else [text]
+    return report(Results(tables), "\n\n".join(shown)).strip()
 
 
 #: A placeholder of a page of the documentation, and what was filled in.

@@ -131,7 +131,7 @@ class Study:
         return (self.file or self.name).format(dataset=dataset)
 
     def main(self, arguments: argparse.Namespace) -> None:
-        """Run the fits that the tables lack, and print them as the report has them.
+        """Run the fits that the tables lack, and print them as the report does.
 
         :raises Refused: if a package is not there.
         """
@@ -154,7 +154,7 @@ class Study:
 def print_tables(
     page: str | Callable[[pd.DataFrame], str], tables: Mapping[str, pd.DataFrame]
 ) -> None:
-    """Print results as their section of the report, or by a function."""
+    """Print the tables of a section of the report, or what a function makes of the rows."""
     from reproduce.report import section  # which knows all studies
 
     whole = page(pd.concat(tables.values())) if callable(page) else section(tables, page)

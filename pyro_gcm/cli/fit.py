@@ -167,7 +167,7 @@ def fit(
         _save(estimator, out, notes, overwrite=True)
     output.note(f"model saved in {out}")
     made = {"class": type(estimator).__name__, "epochs": estimator.n_iter_}
-    facts = SavedModel(out, estimator, {}).facts
+    facts = SavedModel(out, estimator, {"metrics": {}}).facts
     output.document({"command": "fit", "kind": found.kind, **notes, **made, **facts, "out": out})
 
 

@@ -28,10 +28,8 @@ def check_data(context: typer.Context, data: Path) -> Path:
     with blamed(f"DATA {data} cannot be read"):
         for name, count in shape_of(data).items():
             if count > _MOST[name] and not context.params.get("large"):
-                raise WrongUse(
-                    f"DATA {data} has {count:,} {name}, and more than {_MOST[name]:,} are read "
-                    "with --large alone"
-                )
+                limit = f"more than {_MOST[name]:,} are read with --large alone"
+                raise WrongUse(f"DATA {data} has {count:,} {name}, and {limit}")
     return data
 
 

@@ -45,10 +45,7 @@ def predict(
     saved = open_model(model)
     has = has_quantiles(saved.estimator)
     if quantiles and not has:
-        raise WrongUse(
-            "--quantiles is for models of numbers and times, and this one is a "
-            f"{type(saved.estimator).__name__}"
-        )
+        raise WrongUse(f"--quantiles is for models of numbers and times, and {model} is none")
     usual = ["0.1,0.5,0.9"] if has and saved.kind != "survival" else []
     with blamed("--quantiles"):
         asked = [float(part) for part in parts_of(quantiles or usual)]

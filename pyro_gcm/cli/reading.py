@@ -198,12 +198,11 @@ def _has_type(column: pd.Series[Any]) -> bool:
 
 def _left_out(frame: pd.DataFrame, names: Sequence[str | int]) -> list[str]:
     """Warnings of columns without a name: indexes in front, and commas at the end of rows."""
-    said, in_front = [], True
+    said = []
     for at, name in enumerate(names):
-        in_front = in_front and name == at
         if name != at:
             continue
-        if in_front:
+        if names[:at] == [*range(at)]:
             said.append(
                 f"column {at + 1} has no name and is left out, as the index that pandas or R "
                 "writes; give it a name if it is to be read"

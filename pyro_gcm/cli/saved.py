@@ -6,7 +6,6 @@ import re
 import warnings
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,50 +29,26 @@ NOTES = "table"
 _MOST = 100_000
 
 
-@dataclass(frozen=True)
 class SavedModel:
-    """A model of a folder.
+    """A model of a folder, what it is and how it reads tables.
 
     :param estimator: as `pyro_gcm.load` returns it.
     :param card: what the folder says of it.
+
+    Attributes: `kind`, such as classifier; `notes`, what `fit` put into the card, which are empty
+    for a folder that was saved in Python; `reading`, how the fields of tables were read in fit;
+    `codes`, how each column is read, by its name; `directions` of those that have one.
     """
 
-    folder: Path
-    estimator: Any
-    card: dict[str, Any]
-
-    @property
-    def kind(self) -> str:
-        """Classifier, regressor, distribution, ordinal or survival."""
-        return kind_of(self.estimator.response)
-
-    @property
-    def notes(self) -> dict[str, Any]:
-        """What `fit` put into the card; empty for a folder that was saved in Python."""
-        return dict(self.card["metrics"].get(NOTES, {}))
-
-    @property
-    def reading(self) -> Reading:
-        """How the fields of tables were read in fit."""
-        return Reading(**self.notes.get("reading", {}))
-
-    @property
-    def codes(self) -> dict[str, Any]:
-        """How each column is read, by its name."""
-        codes = self.estimator.encoding_.columns
-        labels = [code.label for code in codes]
-        names = map(str, getattr(self.estimator, "feature_names_in_", labels))
-        return dict(zip(names, codes, strict=True))
-
-    @property
-    def names(self) -> list[str]:
-        """The columns that it reads, in their order."""
-        return [*self.codes]
-
-    @property
-    def directions(self) -> dict[str, int]:
-        """+1 or -1 of each constrained column."""
-        return {name: code.sign for name, code in self.codes.items() if code.sign}
+    def __init__(self, folder: Path, estimator: Any, card: dict[str, Any]) -> None:
+        self.folder, self.estimator, self.card = folder, estimator, card
+        self.kind, self.notes = kind_of(estimator.response), dict(card["metrics"].get(NOTES, {}))
+        self.reading = Reading(**self.notes.get("reading", {}))
+        codes = estimator.encoding_.columns
+        names = getattr(estimator, "feature_names_in_", [code.label for code in codes])
+        self.codes: dict[str, Any] = dict(zip(map(str, names), codes, strict=True))
+        self.names = [*self.codes]
+        self.directions = {name: code.sign for name, code in self.codes.items() if code.sign}
 
     @property
     def labels(self) -> list[Any]:
@@ -103,10 +78,8 @@ class SavedModel:
     def answering(self) -> SavedModel:
         """Return the model, if it is strictly monotone and so has answers to questions."""
         if not hasattr(self.estimator, "required"):
-            raise WrongUse(
-                f"MODEL must be a GCM for this command, and {self.folder} has "
-                f"{type(self.estimator).__name__}, whose predictions may fall"
-            )
+            kind = type(self.estimator).__name__
+            raise WrongUse(f"MODEL must be a GCM for this command, and {self.folder} has {kind}")
         return self
 
     def grid(self, column: str, values: Sequence[str] | None) -> list[Any] | None:
@@ -181,10 +154,8 @@ def _check_numbers(series: pd.Series[Any], data: Path) -> None:
     if type_of(series).startswith(("text", "other")):
         strange = pd.to_numeric(series, errors="coerce").isna() & series.notna()
         row = int(strange.to_numpy().argmax())
-        raise WrongUse(
-            f"DATA {data}: column {series.name!r} must have numbers, as in fit, got "
-            f"{series.iloc[row]!r} in row {row + 1}"
-        )
+        got = f"got {series.iloc[row]!r} in row {row + 1}"
+        raise WrongUse(f"DATA {data}: column {series.name!r} must have numbers, as in fit, {got}")
 
 
 def _count_unknown(series: pd.Series[Any], code: Any, data: Path) -> None:

@@ -166,7 +166,7 @@ def _count_unknown(series: pd.Series[Any], code: Any, data: Path) -> None:
         rare = " or rarely" if code.rare else ""
         warnings.warn(
             f"{data}: column {series.name!r} has in {len(unknown)} of {len(series)} rows what fit "
-            f"never{rare} saw, such as {unknown.iloc[0]!r}",
+            f"never{rare} saw, such as {unknown.tolist()[0]!r}",
             stacklevel=1,
         )
 

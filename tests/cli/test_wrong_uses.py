@@ -73,7 +73,7 @@ WRONG = {
     "predict MODEL inf.csv": "must be finite or missing, and is infinite in row 3",
     f"predict {ASK} --out=a.txt": "--out must end in .csv, .parquet, .arrow, .feather, got a.txt",
     f"predict {ASK} --out=data.csv": "--out must be another file than the ones that are read, got ",
-    f"predict {ASK} --quantiles=0.5": "--quantiles is for models of numbers and times, and this ",
+    f"predict {ASK} --quantiles=0.5": "--quantiles is for models of numbers and times, and ",
     f"surface {ASK} --column=job --values=a": "--column: feature must be a column with a direction",
     f"surface {ASK} --column=debt --values=0:10": "or low:high:count, such as 0:100:11, got '0:10'",
     f"report {ASK} --out=report.pdf": "--out must end in .html, got report.pdf",

@@ -149,7 +149,6 @@ def test_fits_in_threads_give_the_numbers_of_fits_alone(order: int, globals_stay
         assert same(alone[name], found), name
 
 
-@pytest.mark.filterwarnings("ignore:StudentT has neither rsample_from")
 @pytest.mark.long(keep=1)
 @pytest.mark.parametrize("kind", MODELS)
 def test_predictions_and_posteriors_beside_fits_give_the_numbers_that_they_give_alone(
@@ -204,7 +203,6 @@ def test_every_part_is_in_evaluation_mode_and_gets_its_own_mode_back(kind: str) 
     assert not any(modes(net))
 
 
-@pytest.mark.filterwarnings("ignore:StudentT has neither rsample_from")
 @pytest.mark.parametrize("kind", MODELS)
 def test_predictions_depend_on_nothing_that_the_process_keeps(kind: str) -> None:
     model = MODELS[kind]

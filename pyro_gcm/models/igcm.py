@@ -317,7 +317,7 @@ class IGCM(Surfaces):
             return draws.mean(self.response.predict(p_y))
 
         dtype = self.response.prediction_dtype(self.dtype)
-        return in_blocks(block, x, k, draws=noise.count).to(dtype)
+        return in_blocks(block, x, k, **noise.in_blocks).to(dtype)
 
     def cost(self, x: ArrayLike, *, num_samples: Count = None) -> LatentMixture:
         """p(c | x), as of `GCM`, in the units of k (after the kernel map, if there is one).

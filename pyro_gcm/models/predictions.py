@@ -239,7 +239,13 @@ class Predictions(OrderEventModel):
             count = 128  # of members whose story has other sites
         if num_samples is not None:
             count = positive_int("num_samples", num_samples)
-        return FixedNoise(self, latents, count)
+        noise = FixedNoise(self, latents, count)
+        if noise.seeded:
+            self.warn_once(
+                f"{noise.seeded} has neither rsample_from(base) nor icdf: its draws are seeded, "
+                "and rows are predicted one by one"
+            )
+        return noise
 
     def each_block(
         self,
@@ -256,7 +262,7 @@ class Predictions(OrderEventModel):
         :param apart: whether what follows them is elementwise, and the padding then left out.
         """
         found = []
-        for count, columns in blocks(*filter(torch.is_tensor, rows), draws=noise.count):
+        for count, columns in blocks(*filter(torch.is_tensor, rows), **noise.in_blocks):
             some = Rows(*columns)
             draws = Predicted(self, self.prediction_plan, noise).read(some.x, some.r)
             if apart:

@@ -141,7 +141,8 @@ class Monotone(Surfaces):
         every = every.reshape(len(every), -1, 1, *costs)  # [R, members or 1, 1, (G,) K]
         dtype = self.response.prediction_dtype(self.dtype)
         few = max(1, int(memory / (4 * dtype.itemsize * len(revenues))))
-        for count, (rows,) in blocks(x, draws=max(noise.count, PASS // _ROWS)):
+        at_once = {**noise.in_blocks, "draws": max(noise.count, PASS // _ROWS)}
+        for count, (rows,) in blocks(x, **at_once):
             any_revenues = revenues[:1].expand(len(rows), -1)
             draws = Predicted(self, self.prediction_plan, noise).read(rows, any_revenues)
             step = draws.apart(min(few, count), len(rows))
@@ -262,7 +263,7 @@ class Monotone(Surfaces):
             start, step = (each.expand(kept) for each in unit)
             return smallest_reaching(prediction, level, start, step, dtype)[:count]
 
-        parts = blocks(*rows, draws=noise.count)
+        parts = blocks(*rows, **noise.in_blocks)
         return torch.cat([search(count, *columns) for count, columns in parts])
 
 

@@ -88,34 +88,34 @@ class BaseSamples(nn.Module):
         return sequence.samples[:, None, self.dim + first :].to(self.samples)
 
 
-def driven_draws(distribution: Any, base: Tensor, seed: int, rows: int) -> Tensor:
+def driven_draws(distribution: Any, base: Tensor, rows: int) -> Tensor:
     """Draws [N, b, *event] of a site that are driven by base samples [N, 1, D].
 
     Uses the distribution's own `rsample_from(base)` if it has one, the location and scale of a
     normal distribution, and the quantile function of other distributions with independent
-    coordinates, through transforms of any kind. A distribution with none of these is sampled with a
-    fixed seed, which is deterministic for one block of rows only: neither monotonicity nor equality
-    across batches is then promised, and a warning says so.
+    coordinates, through transforms of any kind, those of zuko's flows among them.
 
     :param base: of `noise_shape(distribution)` coordinates.
     :param rows: b; 1 for a site that all rows share.
+    :raises NotImplementedError: for a distribution with none of these.
     """
-    shape = broadcast_shapes(distribution.batch_shape, (len(base), rows))
     if hasattr(distribution, "rsample_from"):
-        found: Tensor = distribution.rsample_from(base)
+        draws: Tensor = distribution.rsample_from(base)
     else:
-        try:
-            size = noise_shape(distribution)
-            found = _driven(distribution, base.unflatten(-1, size) if size else base[..., 0])
-        except NotImplementedError:
-            warn_user(
-                f"{type(coordinates(distribution)).__name__} has neither rsample_from(base) nor "
-                "icdf: predictions use seeded Monte Carlo draws and are not exactly monotone"
-            )
-            with Randomness(seed, base.device).in_use():
-                wide = distribution.expand(shape)
-                found = wide.rsample() if wide.has_rsample else wide.sample()
-    return found.expand(*shape, *distribution.event_shape)
+        size = noise_shape(distribution)
+        draws = _driven(distribution, base.unflatten(-1, size) if size else base[..., 0])
+    shape = broadcast_shapes(distribution.batch_shape, (len(base), rows))
+    return draws.expand(*shape, *distribution.event_shape)
+
+
+def is_driven(distribution: Any, like: Tensor) -> bool:
+    """Whether base samples, on the device of a tensor, can drive draws of a distribution."""
+    base = like.new_zeros(1, 1, noise_shape(distribution).numel())
+    try:
+        driven_draws(distribution, base, distribution.batch_shape[-1:].numel())
+    except NotImplementedError:
+        return False
+    return True
 
 
 def noise_shape(distribution: Any) -> torch.Size:
@@ -140,6 +140,11 @@ def _driven(q: Any, base: Tensor) -> Tensor:
         for transform in q.transforms:
             value = transform(value)
         return value
+    if hasattr(q, "transform") and hasattr(q, "base"):  # a flow of zuko, from data to noise
+        noise = _driven(q.base, base)
+        shape = broadcast_shapes(noise.shape, (*q.batch_shape, 1))
+        draws: Tensor = q.transform.inv(noise.expand(shape))
+        return draws
     if isinstance(q, Normal):
         return q.loc + q.scale * base
     if isinstance(q, MultivariateNormal):
@@ -175,12 +180,14 @@ class Latent(NamedTuple):
     :param size: number of its coordinates, and `event_shape` their shape.
     :param values: number of its values where they are finitely many, else 0.
     :param parts: number of components of a mixture, else 0.
+    :param seeded: name of a distribution that base samples cannot drive, else "".
     """
 
     size: int
     event_shape: torch.Size
     values: int = 0
     parts: int = 0
+    seeded: str = ""
 
 
 class Noise:
@@ -210,7 +217,9 @@ class Noise:
 class FixedNoise(Noise):
     """Draws driven by the model's base samples, the same at every call.
 
-    Finite sites take all of their values in turn, and components of a mixture equal shares.
+    Finite sites take all of their values in turn, and components of a mixture equal shares. Where
+    base samples cannot drive a site, its draws are seeded, and those of a row are the same in every
+    call if the row has a block of its own.
 
     :param num_samples: requested number of draws; there are as many as all values, and all
         components, make a multiple of.
@@ -231,8 +240,11 @@ class FixedNoise(Noise):
                 further += site.size
         driven = any(not site.values for site in latents.values())
         self.strata = strata
+        self.seeded = next((site.seeded for site in latents.values() if site.seeded), "")
         repeats = max(1, num_samples // strata) if driven else 1
         super().__init__(num_samples if strata == 1 else strata * repeats)
+        #: Options of `prediction.draws.blocks`.
+        self.in_blocks: dict[str, Any] = {"draws": self.count, "alone": bool(self.seeded)}
 
     def _number(self, name: str, count: int, like: Tensor) -> Tensor:
         """Which of so many values, or components, each draw has, [N]."""
@@ -266,8 +278,20 @@ class FixedNoise(Noise):
 
     def proposed(self, name: str, q: Any, rows: int) -> Tensor:
         """Propose draws of a site from its share of the noise."""
-        seed = self._samples.seed + list(self._stride).index(name) + 1
-        return driven_draws(q, self._base(name, q), seed, rows)
+        try:
+            return driven_draws(q, self._base(name, q), rows)
+        except NotImplementedError:
+            if not self.seeded:  # a proposal, or draws with a gradient that SciPy lacks
+                self.seeded = type(coordinates(q)).__name__
+                warn_user(
+                    f"draws of {self.seeded} are seeded: what a row gets depends on the rows of "
+                    "its call, and may fall"
+                )
+            wide = q.expand(broadcast_shapes(q.batch_shape, (self.count, rows)))
+            seed = self._samples.seed + list(self._stride).index(name) + 1
+            with Randomness(seed, self._samples.samples.device).in_use():
+                draws: Tensor = wide.rsample() if wide.has_rsample else wide.sample()
+            return draws
 
     def _base(self, name: str, q: Any) -> Tensor:
         """Base samples [N, 1, d] of the coordinates of a site."""

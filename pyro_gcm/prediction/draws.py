@@ -25,29 +25,33 @@ _LANES = 16
 PASS = 1 << 15
 
 
-def blocks(*columns: Tensor, draws: int) -> Iterator[tuple[int, list[Tensor]]]:
+def blocks(*columns: Tensor, draws: int, alone: bool = False) -> Iterator[tuple[int, list[Tensor]]]:
     """Some rows of row-aligned columns at a time: how many count, and they, in whole blocks.
 
     The last row is repeated until the last block is full.
 
     :param draws: of every row; there are as many blocks at a time as PASS allows.
+    :param alone: whether every row has a block of its own.
     """
     rows, device = len(columns[0]), columns[0].device
     block = block_rows(device)
-    many = max(1, (block // 32) * PASS // (draws * block)) * block
+    many = 1 if alone else max(1, (block // 32) * PASS // (draws * block)) * block
     for start in range(0, rows, many):
         count = min(many, rows - start)
         if count % block == 0:
             yield count, [column[start : start + count].contiguous() for column in columns]
         else:
             place = torch.arange(start, start + count + -count % block, device=device)
-            place.clamp_(max=rows - 1)
+            place.clamp_(max=start + count - 1)
             yield count, [column.index_select(0, place) for column in columns]
 
 
-def in_blocks(function: Callable[..., Tensor], *columns: Tensor, draws: int) -> Tensor:
-    """`function` of row-aligned columns, some blocks at a time, without the padding."""
-    return torch.cat([function(*rows)[:count] for count, rows in blocks(*columns, draws=draws)])
+def in_blocks(function: Callable[..., Tensor], *columns: Tensor, **options: Any) -> Tensor:
+    """`function` of row-aligned columns, some blocks at a time, without the padding.
+
+    :param options: of `blocks`.
+    """
+    return torch.cat([function(*rows)[:count] for count, rows in blocks(*columns, **options)])
 
 
 def mean_of_draws(values: Tensor, weights: Tensor | None = None) -> Tensor:

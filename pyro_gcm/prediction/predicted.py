@@ -16,9 +16,10 @@ from pyro.distributions import MixtureOfDiagNormals
 from torch import Tensor
 
 from pyro_gcm._utils.torch_state import Randomness, evaluating
+from pyro_gcm.distributions import coordinates
 from pyro_gcm.inference.reading import Plan, Reached, Reader, every_value, is_finite, of
 from pyro_gcm.inference.story_lines import check_batch
-from pyro_gcm.prediction.base_samples import Latent, Noise, noise_shape
+from pyro_gcm.prediction.base_samples import Latent, Noise, is_driven, noise_shape
 from pyro_gcm.prediction.draws import Draws, Rows
 
 
@@ -63,7 +64,8 @@ class Dry(Reader):
         values = len(every_value(fn)) if is_finite(fn) else 0
         parts = fn.locs.shape[-2] if isinstance(fn, MixtureOfDiagNormals) else 0
         size = noise_shape(fn).numel()
-        self.latents[name] = Latent(size, fn.event_shape, values, parts)
+        seeded = "" if values or parts or is_driven(fn, self.x) else type(coordinates(fn)).__name__
+        self.latents[name] = Latent(size, fn.event_shape, values, parts, seeded)
         return draw.expand(len(self.x), *fn.event_shape)
 
     def observe(self, name: str, p: Any, value: Tensor) -> Tensor:

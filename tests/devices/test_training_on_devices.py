@@ -18,7 +18,7 @@ from pyro_gcm import fit
 from pyro_gcm.inference import bayesian, conditional, uncollapse
 from pyro_gcm.models import HierarchicalGCM
 
-pytestmark = pytest.mark.filterwarnings("ignore:prior='standard'", "ignore:.*seeded Monte Carlo")
+pytestmark = pytest.mark.filterwarnings("ignore:prior='standard'", "ignore:.*are seeded")
 ROWS = few_rows("plain", 12)[:3]
 TRAINING: dict[str, Any] = {"epochs": 1, "num_particles": 2, "progress": False}
 

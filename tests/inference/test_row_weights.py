@@ -27,7 +27,7 @@ class OfRows:
 
     def draw(self, q: Any, shape: tuple[int, ...]) -> Tensor:
         first, self.used = self.used, self.used + q.event_shape.numel()
-        return driven_draws(q, self.base[: shape[0], self.rows, first : self.used], 0, shape[-1])
+        return driven_draws(q, self.base[: shape[0], self.rows, first : self.used], shape[-1])
 
 
 @pytest.mark.parametrize("case", [name for name in CASES if name != "mean field, no closed form"])

@@ -82,6 +82,7 @@ def test_the_documented_session_runs_and_prints_what_the_page_shows() -> None:
 @pytest.mark.long(keep=0)
 def test_an_interrupt_ends_with_one_line_and_nothing_written(tmp_path: Path) -> None:
     options = "--target=default", "--increasing=debt", "--out=new", "--epochs=100000", "--quiet"
+    options += ("--positive=yes",)
     command = [sys.executable, "-m", "pyro_gcm.cli", "fit", str(tmp_path / "data.csv"), *options]
     pipes: Any = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE}
     # Where this process ignores the signal, as in the background of a shell, so would its child.

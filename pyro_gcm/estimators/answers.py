@@ -17,9 +17,7 @@ from pyro_gcm.estimators.moving import (
     MovingColumn,
     OfRows,
     first_between,
-    first_reaching,
     index_of,
-    last_below,
 )
 from pyro_gcm.estimators.reasons import reasons
 from pyro_gcm.estimators.targets import Array
@@ -74,14 +72,11 @@ class Answers(MonotoneEstimator):
         probability = check("probability", probability)
         code, models = moving.code, [self.model_, *self.bootstrap_models_]
         each = self.model_.members > 0 and len(models) == 1
-        positions = np.concatenate([moving.reaching(one, probability, each) for one in models])
-        required, *draws = (last_below if below else first_reaching)(positions, code)
+        required, *draws = moving.required(models, probability, below, each)
         found = {"required": required}
         if draws:
             ends = bands_of(np.stack(draws), "", level)
             found |= {"lower": ends.lower, "upper": ends.upper}
-        if code.kind != "number":
-            found = {name: code.next_level(value, below) for name, value in found.items()}
         beyond = (found["required"] < code.low) | (found["required"] > code.high)
         if beyond.any():
             low, high = code.values_at(np.array([code.low, code.high]))

@@ -74,13 +74,18 @@ class MovingColumn:
         r[:, self.place] = torch.from_numpy(self.code.scaled(values))
         return self.x.repeat(repeats, 1), r
 
-    def reaching(self, model: Any, level: float, each: bool = False) -> Array:
-        """Where predictions, and those of each member, reach a level, [1, n] or [1 + K, n].
+    def required(
+        self, models: Sequence[Any], level: float, below: bool, each: bool = False
+    ) -> Array:
+        """The value at which predictions reach a level, or are below it; of a category its place.
 
-        The column is in units of the model.
+        :param each: whether also those of each member.
+        :returns: [S, n], a row for each model, after that of its members.
         """
-        found: Tensor = model.reaching(self.x, self.r, level, self.place, each=each)
-        return found.double().numpy()
+        found = [model.reaching(self.x, self.r, level, self.place, each=each) for model in models]
+        positions = torch.cat(found).double().numpy()
+        values = (last_below if below else first_reaching)(positions, self.code)
+        return values if self.code.kind == "number" else self.code.next_level(values, below)
 
     def function(self, predict: OfRows, repeats: int = 1) -> OfColumn:
         """`predict` of x and r as a function of the values."""

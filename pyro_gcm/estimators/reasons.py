@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyro_gcm.estimators.moving import MovingColumn, first_reaching, last_below
+from pyro_gcm.estimators.moving import MovingColumn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,16 +24,14 @@ def reasons(model: Any, X: Any, probability: float, *, below: bool, count: int) 
     p = model._of_rows(*model.encoding_(columns))
     reached = p < probability if below else p >= probability
     names = [str(n) for n in getattr(model, "feature_names_in_", range(len(columns)))]
-    find, parts = last_below if below else first_reaching, []
+    parts = []
     for at in model.encoding_.revenues:
         moving = MovingColumn(model.encoding_, columns, at)
         code = moving.code
         # The end of the training rows at which the prediction comes closest to the answer.
         end = code.low if below == (code.sign > 0) else code.high
         at_end = model._of_rows(*moving.rows(np.full(len(moving), float(end))))
-        needed = find(moving.reaching(model.model_, probability, each=False)[0], code)
-        if code.kind != "number":
-            needed = code.next_level(needed, below)
+        needed = moving.required([model.model_], probability, below)[0]
         found = {
             "row": np.arange(len(p)),
             "feature": names[at],

@@ -86,7 +86,8 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Site]:
 
 
 def raw(site: Site, url: str = "/file", **options: Any) -> RawFile:
-    return RawFile("toy/table.csv", url=f"{site.url}{url}", **{"sha256": SHA256, **options})
+    usual = {"path": "toy/table.csv", "sha256": SHA256}
+    return RawFile(url=f"{site.url}{url}", **{**usual, **options})
 
 
 def cached(tmp_path: Path) -> list[str]:
@@ -95,40 +96,36 @@ def cached(tmp_path: Path) -> list[str]:
     return sorted(p.relative_to(cache).as_posix() for p in cache.rglob("*") if p.is_file())
 
 
-@pytest.mark.parametrize(
-    ("url", "served", "options"),
-    [
-        ("/some+file", CONTENT, {}),
-        ("/some+file", ZIPPED, ZIP),
-        ("/table.csv.gz", gzip.compress(CONTENT), {}),
-        ("/both", archive(MEMBERS), ARCHIVE),
-        ("/both", archive(dict(reversed(MEMBERS.items())), zipfile.ZIP_STORED), ARCHIVE),
-        ("/file", b"anything", {"sha256": None}),
-    ],
-    ids=["plain", "zip", "gzip", "archive", "other order and compression", "unknown digest"],
-)
-def test_file_is_downloaded_once(
-    site: Site, tmp_path: Path, url: str, served: bytes, options: dict[str, Any]
-) -> None:
-    site.serve(url, served)
-    file = raw(site, url, **options)
-    wanted = served if options.keys() & {"archive", "sha256"} else CONTENT
-    assert read_raw(file) == wanted
-    assert read_raw(file) == wanted
-    if "archive" in options:
-        assert list(unzip(wanted, "toy").items()) == list(MEMBERS.items())  # sorted
-    assert site.asked == [url]
-    assert cached(tmp_path) == [f"toy{url}"]
-    if file.sha256:  # the copy is verified at each call
-        (tmp_path / f"cache/pyro_gcm/toy{url}").write_bytes(b"bad")
-        with pytest.raises(ValueError, match="removed, the next call downloads it again"):
-            read_raw(file)
-        assert read_raw(file) == wanted
+def test_file_is_downloaded_once(site: Site, tmp_path: Path) -> None:
+    other_order = archive(dict(reversed(MEMBERS.items())), zipfile.ZIP_STORED)
+    for number, (url, served, options) in enumerate(
+        [
+            ("/some+file", CONTENT, {}),
+            ("/some+file", ZIPPED, ZIP),
+            ("/table.csv.gz", gzip.compress(CONTENT), {}),
+            ("/both", archive(MEMBERS), ARCHIVE),
+            ("/both", other_order, ARCHIVE),  # and another compression
+            ("/file", b"anything", {"sha256": None}),
+        ]
+    ):
+        site.serve(url, served)
+        file = raw(site, url, path=f"toy{number}/table.csv", **options)
+        site.asked.clear()
+        wanted = served if options.keys() & {"archive", "sha256"} else CONTENT
+        assert read_raw(file) == read_raw(file) == wanted
+        if "archive" in options:
+            assert list(unzip(wanted, "toy").items()) == list(MEMBERS.items())  # sorted
+        assert site.asked == [url]
+        assert f"toy{number}{url}" in cached(tmp_path)
+        if file.sha256:  # the copy is verified at each call
+            (tmp_path / f"cache/pyro_gcm/toy{number}{url}").write_bytes(b"bad")
+            with pytest.raises(ValueError, match="removed, the next call downloads it again"):
+                read_raw(file)
+            assert read_raw(file) == wanted
 
 
-@pytest.mark.parametrize(
-    ("url", "served", "options", "message"),
-    [
+def test_damaged_download_is_refused_and_removed(site: Site, tmp_path: Path) -> None:
+    for url, served, options, message in (
         ("/file", CONTENT[:-1], {}, rf"has sha256 \w+, expected {SHA256} for toy/table.csv"),
         ("/cut.gz", gzip.compress(CONTENT)[:-9], {}, "is not a complete gzip file"),
         ("/file", archive({"table.csv": CONTENT[:-1]}), ZIP, rf"has sha256 \w+, expected {SHA256}"),
@@ -137,23 +134,14 @@ def test_file_is_downloaded_once(
         ("/file", flipped(ZIPPED, -71), ZIP, "not a complete zip file: zip file version"),
         ("/file", archive({"other.csv": CONTENT}), ZIP, "has no member 'table.csv'"),
         ("/file", archive({"a.csv": b"2\n", "b.csv": b"1\n"}), ARCHIVE, f"expected {MANIFEST}"),
-        ("/file", archive({"a.csv": b"1\n2\n", "b.csv": b""}), ARCHIVE, f"expected {MANIFEST}"),
         ("/file", archive({"a.csv": b"1\n", "c.csv": b"2\n"}), ARCHIVE, f"expected {MANIFEST}"),
         ("/file", archive({"a.csv": b"1\n"}), ARCHIVE, f"expected {MANIFEST}"),
         ("/file", archive(MEMBERS)[:-30], ARCHIVE, "is not a complete zip file"),
-    ],
-    ids=[
-        *("plain", "cut gzip", "zip member", "cut zip", "bad data", "bad version", "wrong zip"),
-        *("swapped", "shifted", "renamed", "lost", "cut archive"),
-    ],
-)
-def test_damaged_download_is_refused_and_removed(
-    site: Site, tmp_path: Path, url: str, served: bytes, options: dict[str, Any], message: str
-) -> None:
-    site.serve(url, served)
-    with pytest.raises(ValueError, match=f"{message}.* removed, the next call downloads it again"):
-        read_raw(raw(site, url, **options))
-    assert cached(tmp_path) == []
+    ):
+        site.serve(url, served)
+        with pytest.raises(ValueError, match=f"{message}.* removed, the next call downloads it"):
+            read_raw(raw(site, url, **options))
+        assert cached(tmp_path) == []
 
 
 def test_failed_download_names_the_source_and_the_alternative(site: Site, tmp_path: Path) -> None:
@@ -186,22 +174,18 @@ def test_folder_is_used_without_a_download_and_a_missing_file_is_named(
     assert site.asked == []
 
 
-@pytest.mark.parametrize(
-    ("name", "stored", "message"),
-    [
-        ("table.csv", CONTENT[:-1], rf"has sha256 \w+, expected {SHA256}"),
+def test_damaged_file_in_the_folder_is_refused_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "toy").mkdir()
+    monkeypatch.setenv("PYRO_GCM_DATA", str(tmp_path))
+    for name, stored, message in (
         ("table.csv.gz", gzip.compress(CONTENT[:-1]), rf"has sha256 \w+, expected {SHA256}"),
         ("table.csv.gz", CONTENT, "is not a complete gzip file"),
-    ],
-    ids=["plain", "gzip", "no_gzip"],
-)
-def test_damaged_file_in_the_folder_is_refused_and_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, stored: bytes, message: str
-) -> None:
-    path = tmp_path / "toy" / name
-    path.parent.mkdir()
-    path.write_bytes(stored)
-    monkeypatch.setenv("PYRO_GCM_DATA", str(tmp_path))
-    with pytest.raises(ValueError, match=message):
-        read_raw(RawFile("toy/table.csv", SHA256, "https://example.org/file"))
-    assert path.read_bytes() == stored
+        ("table.csv", CONTENT[:-1], rf"has sha256 \w+, expected {SHA256}"),
+    ):
+        path = tmp_path / "toy" / name
+        path.write_bytes(stored)
+        with pytest.raises(ValueError, match=message):
+            read_raw(RawFile("toy/table.csv", SHA256, "https://example.org/file"))
+        assert path.read_bytes() == stored

@@ -1,7 +1,6 @@
 """Weights of rows: only ratios matter; copies of a row are left out together."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from loans import loans
@@ -140,14 +139,3 @@ def test_equal_rows_of_coarse_columns_are_no_copies():
         found = copies(*(torch.cat([part, part]) for part in (fine[:, :1], fine[:, 1:], y[:300])))
     assert found is not None
     assert all(torch.equal(part, torch.arange(300)) for part in (*found[0].split(300), found[1]))
-
-
-def test_weights_of_classes_are_relative():
-    X, y = loans(40)
-    model = GCMClassifier(**SMALL, members=2, class_weight={"no": 1, "yes": 3}).fit(X, y)
-    assert model.training_["rows"] == 40
-    weight = pd.Series(y).map({"no": 1.0, "yes": 3.0})
-    other = GCMClassifier(**SMALL, members=2).fit(X, y, sample_weight=weight / 3.0)
-    np.testing.assert_allclose(model.predict_proba(X), other.predict_proba(X), rtol=1e-4)
-    both = GCMClassifier(**SMALL, members=2).fit(X, y, sample_weight=weight)
-    np.testing.assert_allclose(model.predict_proba(X), both.predict_proba(X), rtol=1e-4)

@@ -134,17 +134,17 @@ def _loan(about: dict[str, Any], published: bool) -> Parts:
     """Flipped columns of r are minus those of the files, or published 1 minus those."""
     names = [*about["r"], *about["x"]]
     wanted = [*(f"feature_{i}" for i in range(len(names))), about["y"]]
-    found = tables(about)
-    for file, table, rows in zip(about["files"], found, about["rows"], strict=True):
+    files = tables(about)
+    for file, table, rows in zip(about["files"], files, about["rows"], strict=True):
         try:
             if list(table.columns) != wanted:
                 raise ValueError(f"columns are {list(table.columns)}, expected {wanted}")
             check_count(file["path"], "rows", len(table), rows)
             table[wanted] = table.astype("float64")
         except ValueError as error:
-            told = f"{file['path']} does not match its description: {error}"
-            raise ValueError(f"{told}. {about['note'].format(url=file['url'])}") from error
-    table = pd.concat(found, ignore_index=True).set_axis([*names, about["y"]], axis="columns")
+            wrong = f"{file['path']} does not match its description: {error}"
+            raise ValueError(f"{wrong}. {about['note'].format(url=file['url'])}") from error
+    table = pd.concat(files, ignore_index=True).set_axis([*names, about["y"]], axis="columns")
     r = table[about["r"]].copy()
     for name in about["r"]:
         if name.startswith("-"):

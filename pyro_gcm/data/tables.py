@@ -97,26 +97,28 @@ class Table(list[Column]):
             these = [known_name(name, names) for name in self.names]
             these = these if len(set(these)) == len(these) else self.names
             place = {name: at for at, name in enumerate(these)}
-            told = ""
+            message = ""
             for what, some, others in (
                 ("unseen at fit time", place, names),
                 ("seen at fit time, yet now missing", names, place),
             ):
                 if strange := [f"- {name}\n" for name in some if name not in set(others)]:
-                    told += f"Feature names {what}:\n" + "".join(strange)
-            if told:
+                    message += f"Feature names {what}:\n" + "".join(strange)
+            if message:
                 start = "The feature names should match those that were passed during fit.\n"
-                raise ValueError(start + told)
+                raise ValueError(start + message)
             return Table([self[place[name]] for name in names], names)
         if len(self) != count:
-            told = f"X has {len(self)} features, but {owner} is expecting {count} features as input"
-            raise ValueError(told)
+            message = (
+                f"X has {len(self)} features, but {owner} is expecting {count} features as input"
+            )
+            raise ValueError(message)
         positions = list(map(str, range(count)))
         if self.names is not None and self.names != positions:
             warn_user(f"X has feature names, but {owner} was fitted without feature names")
         if names is not None and list(names) != positions:
-            told = "X does not have valid feature names"
-            warn_user(f"{told}, but {owner} was fitted with feature names")
+            message = "X does not have valid feature names"
+            warn_user(f"{message}, but {owner} was fitted with feature names")
         return self
 
 

@@ -19,7 +19,6 @@ from pyro_gcm.estimators.moving import (
     first_between,
     index_of,
 )
-from pyro_gcm.estimators.reasons import reasons
 from pyro_gcm.estimators.targets import Array
 from pyro_gcm.estimators.training import TrainingPlan, TrainingRows, gcm_plan
 from pyro_gcm.responses import Response
@@ -179,9 +178,47 @@ class Answers(MonotoneEstimator):
         >>> model.reasons(X[50:51], 0.5, below=True)["feature"].tolist()
         ['debt']
         """
+        import pandas as pd
+
         check = share if self.predicts_probability else number
         count, probability = positive_int("count", count), check("probability", probability)
-        return reasons(self, X, probability, below=below, count=count)
+        columns = self._columns(X)
+        p = self._of_rows(*self.encoding_(columns))
+        reached = p < probability if below else p >= probability
+        names = [str(n) for n in getattr(self, "feature_names_in_", range(len(columns)))]
+        parts = []
+        for at in self.encoding_.revenues:
+            moving = MovingColumn(self.encoding_, columns, at)
+            code = moving.code
+            # The end of the training rows at which the prediction comes closest to the answer.
+            end = code.low if below == (code.sign > 0) else code.high
+            at_end = self._of_rows(*moving.rows(np.full(len(moving), float(end))))
+            needed = moving.required([self.model_], probability, below)[0]
+            found = {
+                "row": np.arange(len(p)),
+                "feature": names[at],
+                "value": code.values_at(moving.values),
+                "prediction": p,
+                "gain": np.where(below, p - at_end, at_end - p),
+                "required": code.values_at(needed),
+                "possible": (code.low <= needed) & (needed <= code.high),
+                "end": code.values_at(np.full(len(p), float(end))),
+                "at_end": at_end,
+                "up": code.sign > 0 if not below else code.sign < 0,
+            }
+            given = ~np.isnan(moving.values) & ~reached
+            parts.append(pd.DataFrame(found)[given & (found["gain"] > 0.0)])
+        if not parts:
+            raise ValueError("reasons needs a column with a direction in monotonic_cst")
+        table = pd.concat(parts).sort_values(
+            ["row", "gain"], ascending=[True, False], kind="stable"
+        )
+        table = table.groupby("row").head(count)
+        what = "probability" if self.predicts_probability else "prediction"
+        side = f"{'below' if below else 'at least'} {probability:g}"
+        table["text"] = [_sentence(reason, what, side) for reason in table.to_dict("records")]
+        kept = ["row", "feature", "value", "prediction", "gain", "required", "possible", "text"]
+        return table[kept].reset_index(drop=True)
 
     def _event_of(self, above: float | None) -> OfRows:
         """The probability of the event that is explained, as a function of x and r."""
@@ -247,3 +284,21 @@ def _grid(moving: MovingColumn) -> Any:
     given = moving.values[~np.isnan(moving.values)]
     low, high = np.quantile(given, [0.01, 0.99]) if len(given) else [moving.code.loc] * 2
     return np.unique(np.linspace(float(low), float(high), 41))
+
+
+def _sentence(reason: dict[str, Any], what: str, side: str) -> str:
+    """One reason as a sentence."""
+    is_now = f"{reason['feature']} is {_shown(reason['value'])}"
+    most = "or more" if reason["up"] else "or less"
+    if reason["possible"]:
+        needed = _shown(reason["required"])
+        return f"{is_now}; with {needed} {most} in its place the {what} would be {side}."
+    return (
+        f"{is_now}; with {_shown(reason['end'])}, the {'most' if reason['up'] else 'least'} in the "
+        f"training rows, the {what} would be {reason['at_end']:.3g} in place of "
+        f"{reason['prediction']:.3g}."
+    )
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, Real) and not isinstance(value, bool) else str(value)

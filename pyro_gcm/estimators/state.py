@@ -1,4 +1,4 @@
-"""The fitted state of an estimator: as plain data to save, and as a table in notebooks."""
+"""The fitted state of an estimator, as plain data to save."""
 
 from __future__ import annotations
 
@@ -16,14 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 from pyro_gcm._utils.torch_state import one_thread
 from pyro_gcm._utils.warn import told_once
 from pyro_gcm.estimators.encoding import TableEncoding
-from pyro_gcm.estimators.kinds import kind_of
 from pyro_gcm.estimators.targets import Array, Values
 from pyro_gcm.io.tree import plain
 from pyro_gcm.models import GCM, IGCM
 
-_ARROWS = {1: "rises with it", -1: "falls with it"}
-#: Columns that are listed, at most.
-_MOST_LISTED = 20
 #: What is learned beside columns and models, by its name in a folder; some of it are arrays.
 _LEARNED = {
     "classes": "classes_",
@@ -72,13 +68,6 @@ class FittedState(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
-
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        """What notebooks show: scikit-learn's diagram, and a short table once fitted."""
-        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
-        if "text/html" in bundle and hasattr(self, "model_"):
-            bundle["text/html"] += _short_form(self)
-        return bundle
 
     def saved_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Options and what was learned, as plain data, and the models.
@@ -136,27 +125,3 @@ def _option(value: Any) -> Any:
     if isinstance(value, dict):
         return {_option(key): _option(entry) for key, entry in value["pairs"]}
     return [_option(entry) for entry in value] if isinstance(value, list) else value
-
-
-def _short_form(estimator: FittedState) -> str:
-    """The kind, the columns with directions, the training rows and the loss, as HTML."""
-    import pandas as pd
-
-    codes = estimator.encoding_.columns
-    names = getattr(estimator, "feature_names_in_", range(len(codes)))
-    imposed = [(name, code) for name, code in zip(names, codes, strict=True) if code.sign]
-    rows = [("kind", kind_of(estimator.response))]
-    for name, code in imposed[:_MOST_LISTED]:
-        range_ = f", {code.low:g} to {code.high:g} in training" if code.kind == "number" else ""
-        rows.append((str(name), f"prediction {_ARROWS[code.sign]}{range_}"))
-    if len(imposed) > _MOST_LISTED:
-        rows.append(("further columns with a direction", str(len(imposed) - _MOST_LISTED)))
-    rows.append(("columns without a direction", str(len(codes) - len(imposed))))
-    training = estimator.training_
-    if "rows" in training:
-        rows.append(("training rows", f"{training['rows']:,}"))
-    rows.append(("epochs", f"{estimator.n_iter_:,}"))
-    if "loss" in training:
-        rows.append(("loss a row in the last epoch", f"{training['loss']:.4g}"))
-    table = pd.DataFrame(rows).to_html(header=False, index=False)  # which escapes names
-    return f"<p>{type(estimator).__name__}, fitted</p>{table}"

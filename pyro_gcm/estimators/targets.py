@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,17 @@ from torch import Tensor
 
 from pyro_gcm._utils.validation import WrongCell, kind, shown, without_tensor
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.data.tables import OF_TIME, as_frame, of_times, unmasked
+from pyro_gcm.data.tables import as_frame, of_times, unmasked
 
 Array = npt.NDArray[np.float64]
 Values = npt.NDArray[Any]
+#: What pandas infers of objects: the type they get, or that they are times.
+_TYPES: dict[str, type] = {
+    "boolean": bool,
+    "string": str,
+    **dict.fromkeys(("floating", "mixed-integer-float", "decimal"), float),
+}
+_TIMES = ("date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period")
 
 
 def target_column(name: str, value: Any, *, finite: bool = True) -> Values:
@@ -161,27 +167,18 @@ def _of_objects(name: str, values: npt.NDArray[np.object_]) -> Values:
     import pandas as pd
 
     missing = pd.isna(values)
-    given = values[~missing].tolist()
-    types = {type(value) for value in given}
-
-    def are(*wanted: type) -> bool:
-        return all(issubclass(each, wanted) for each in types)
-
-    for value in given:
-        if isinstance(value, (*OF_TIME, pd.Period)):
-            raise TypeError(of_times(name, f"{value}"))
+    given = values[~missing]
+    kind_of_all = pd.api.types.infer_dtype(given)
+    if kind_of_all in _TIMES:
+        raise TypeError(of_times(name, f"{given[0]}"))
     _refuse_missing(name, missing)
-    if are(bool, np.bool_):
-        return values.astype(bool)
-    if are(Integral, np.bool_):
-        whole = np.array([int(value) for value in given])
+    if kind_of_all == "integer":
+        whole = np.array(given.tolist())
         return values if whole.dtype.kind == "f" else whole  # of objects beyond 64 bits
-    if are(Real, Decimal, np.bool_):
-        return values.astype(np.float64)
-    if are(str):
-        return values.astype(str)
+    if kind_of_all in _TYPES:
+        return values.astype(_TYPES[kind_of_all])
     others = [value for value in given if not isinstance(value, str)]
-    if len(others) < len(given):
+    if 0 < len(others) < len(given):
         raise ValueError(
             f"{name} mixes text and {kind(others[0])}, such as {others[0]!r}: make it one"
         )

@@ -7,9 +7,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
 from loans import loans
-from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.impute import SimpleImputer
@@ -19,7 +17,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from pyro_gcm import load, save
 from pyro_gcm.estimators import (
     GCMClassifier,
     GCMOrdinal,
@@ -146,26 +143,3 @@ def test_switches_of_numpy_are_switches(table):
 
 def test_quantiles_are_named_by_all_their_digits():
     assert quantile_names([0.1, 0.4999999, 0.9999999999]) == ["q0.1", "q0.4999999", "q0.9999999999"]
-
-
-def test_a_fitted_estimator_adds_a_short_table_to_its_diagram(tmp_path):
-    X = pd.DataFrame({"<b>debt": range(40), "job": ["a", "b"] * 20})
-    model = GCMClassifier(monotonic_cst={"<b>debt": 1}, members=2, epochs=2)
-    assert "fitted</p>" not in model._repr_mimebundle_()["text/html"]
-    model.fit(X, [0, 1] * 20)
-    shown = model._repr_mimebundle_()["text/html"]
-    assert shown.startswith(BaseEstimator._repr_mimebundle_(model)["text/html"][:20])
-    table = shown[shown.rindex("<table") :]
-    for text in (
-        "&lt;b&gt;debt<",
-        "prediction rises with it, 0 to 39 in training",
-        ">40<",
-        f"{model.training_['loss']:.4g}",
-    ):
-        assert text in table
-    assert "<b>debt" not in table
-    again = load(save(model, f"{tmp_path}/model"))
-    assert again.training_ == model.training_
-    assert table in again._repr_mimebundle_()["text/html"]
-    with sklearn.config_context(display="text"):
-        assert list(model._repr_mimebundle_()) == ["text/plain"]

@@ -109,10 +109,8 @@ class Table(list[Column]):
                 raise ValueError(start + message)
             return Table([self[place[name]] for name in names], names)
         if len(self) != count:
-            message = (
-                f"X has {len(self)} features, but {owner} is expecting {count} features as input"
-            )
-            raise ValueError(message)
+            size = f"X has {len(self)} features"
+            raise ValueError(f"{size}, but {owner} is expecting {count} features as input")
         positions = list(map(str, range(count)))
         if self.names is not None and self.names != positions:
             warn_user(f"X has feature names, but {owner} was fitted without feature names")

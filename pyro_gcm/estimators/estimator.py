@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -166,8 +167,11 @@ class MonotoneEstimator(FittedState):
     def _look_back(self, fitted: Trained, rows: TrainingRows) -> None:
         """Keep the loss of rows that members left out, and compare directions with what came."""
         constrained = [self.encoding_.columns[at] for at in self.encoding_.revenues]
-        if rows.groups is None and (same := copies(*rows[:3])):
-            rows = rows._replace(groups=same[0])
+        if rows.groups is None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of copies, which the training tells of
+                same = copies(*rows[:3])
+            rows = rows._replace(groups=same and same[0])
         model, crossed = fitted.model, fitted.crossed
         if crossed is None:
             rows = rows.take(torch.arange(0, len(rows.y), 1 + len(rows.y) // CROSSED_ROWS.stop))

@@ -98,13 +98,12 @@ def audit_monotonicity(
         one_of("searches", name, SEARCHES)
     pairs = positive_int("pairs", pairs, minimum=len(searches))
     batch_size, seed = positive_int("batch_size", batch_size), seed_of(seed)
-    margin = number("margin", margin, 0.0)
     is_module = isinstance(predictor, nn.Module)
     # The difference of predictions near the largest number may overflow.
     with evaluating(predictor) if is_module else nullcontext(), np.errstate(over="ignore"):
         call, inputs, rounding = called(predictor, covariates, revenues, dtype)
         tolerance = rounding if tolerance is None else number("tolerance", tolerance, 0.0)
-        space = Space(revenues, signs, margin, inputs)
+        space = Space(revenues, signs, number("margin", margin, 0.0), inputs)
         with tqdm(total=pairs, disable=not progress, delay=2, desc="audit", unit="pair") as bar:
             search = Search(call, covariates, space, tolerance, batch_size, bar)
             shares = np.diff(np.linspace(0, pairs, len(searches) + 1).astype(int))

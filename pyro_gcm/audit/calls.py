@@ -42,9 +42,8 @@ def called(
         else:
             return call, np.dtype(kind), max(8.0 * _eps(output), 2.0**-40)
     raise ValueError(
-        f"predictor {type(predictor).__name__} failed when it was called with {len(r[:3])} rows of "
-        f"x [rows, {x.shape[1]}] and r [rows, {r.shape[1]}]: {type(error).__name__}: {error}; "
-        "audit_table takes predictors of one table"
+        f"predictor {type(predictor).__name__} failed when it was called with rows of x and r: "
+        f"{type(error).__name__}: {error}; audit_table takes predictors of one table"
     ) from error
 
 
@@ -74,11 +73,13 @@ def _ways(predictor: Any, dtype: str | None) -> Iterator[tuple[str, Tensor | Non
         return
     weights = (p for p in predictor.parameters() if p.is_floating_point())
     weight = next(weights, torch.empty(0, dtype=torch.float64)).detach()
-    own = "float64" if weight.dtype == torch.float64 else "float32"
-    kinds = ("float64", own) if callable(getattr(predictor, "predict", None)) else (own, "float64")
+    of_weight = "float64" if weight.dtype == torch.float64 else "float32"
+    kinds = [of_weight, "float64"]
+    if callable(getattr(predictor, "predict", None)):
+        kinds.reverse()
     for kind in kinds if dtype is None else (dtype,):
-        half = weight.dtype.itemsize < 4  # numpy has no bfloat16
-        yield kind, weight if half else weight.to(getattr(torch, kind))
+        # numpy has no bfloat16
+        yield kind, weight if weight.dtype.itemsize < 4 else weight.to(getattr(torch, kind))
 
 
 def _call(
@@ -92,8 +93,8 @@ def _call(
         values = function(*inputs)
     output = values.dtype if isinstance(values, Tensor) else np.asarray(values).dtype
     if isinstance(values, Tensor):
-        values = values.double() if values.is_floating_point() else values
-        values = values.detach().cpu().numpy()
+        real = values.double() if values.is_floating_point() else values
+        values = real.detach().cpu().numpy()
     array = np.asarray(values)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"predictor must return real numbers, got dtype {output}")

@@ -55,7 +55,8 @@ class Space:
         self.lower, self.upper = (
             bound.astype(dtype).astype(float) for bound in (low - beyond, high + beyond)
         )
-        self.span = self.upper - self.lower
+        # Nothing is done with the 1 of a column without a range.
+        self.span = np.where(self.upper > self.lower, self.upper - self.lower, 1.0)
         self.moving: npt.NDArray[np.int64] = np.flatnonzero((signs != 0) & (high > low))
         if not len(self.moving):
             raise ValueError(
@@ -177,9 +178,6 @@ def _grid(space: Space, column: int, steps: int) -> Array:
 
 
 def _log_uniform(rng: np.random.Generator, shortest: Array, longest: Array) -> Array:
-    """Random lengths; that of a column without a range does not matter."""
+    """Random lengths between two, in the shape of the second."""
     share = rng.random(longest.shape)
-    tiny = np.finfo(np.float64).tiny
-    return np.asarray(
-        np.maximum(shortest, tiny) ** (1.0 - share) * np.maximum(longest, tiny) ** share
-    )
+    return np.asarray(shortest ** (1.0 - share) * longest**share)

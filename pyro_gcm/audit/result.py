@@ -145,10 +145,9 @@ class MonotonicityAudit:
     def _witness_lines(self) -> list[str]:
         w = self.witness
         assert w is not None
-        calls = "in calls with one row"
-        alone = f"confirmed {calls}"
+        alone = "confirmed in calls with one row"
         if not w.confirmed:
-            alone = f"NOT confirmed {calls}: predictions of a row depend on its call"
+            alone = f"NOT {alone}: predictions of a row depend on its call"
         lines = [
             f"worst pair ({w.search} search, row {w.row}): the prediction decreases by "
             f"{w.drop:.6g}, from {w.low:.9g} to {w.high:.9g}; {alone}",

@@ -138,8 +138,7 @@ class Search:
         x, direction = self.x[rows], self.space.direction
         alone_low, alone_high = (float(self.call(x, r * direction)[0][0]) for r in (low, high))
         scale = max(1.0, abs(alone_low), abs(alone_high))
-        share = np.linspace(0.0, 1.0, 101)[:, None]
-        line = np.clip(low + share * (high - low), low, high)
+        line = np.clip(low + np.linspace(0.0, 1.0, 101)[:, None] * (high - low), low, high)
         return Witness(
             row=int(rows[0]),
             x=x[0],
@@ -161,8 +160,7 @@ class Search:
             part = order[start : start + self.batch_size]
             for some in np.split(part, [round(len(part) ** self.rng.random())]):
                 if len(some):
-                    x, oriented = self.x[rows[some]], r[some] * self.space.direction
-                    values[some], _ = self.call(x, oriented)
+                    values[some], _ = self.call(self.x[rows[some]], r[some] * self.space.direction)
                     self.calls = self.calls[0] + 1, max(self.calls[1], len(some))
         return values
 

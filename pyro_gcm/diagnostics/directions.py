@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from pyro_gcm._utils.validation import positive_int, seed_of, shown
+from pyro_gcm._utils.validation import positive_int, seed_of
 from pyro_gcm.data.tables import Column, read_table
 
 Array = npt.NDArray[np.float64]
@@ -59,7 +59,8 @@ def suggest_directions(
     :returns: a row for each numeric column, by its name: `evidence`; `suggested`, +1, -1 or 0, as
         `monotonic_cst` takes it; `rising`, the cost of that direction, with `rising_low` and
         `rising_high`, the ends of its 95 % interval; and the same of `falling`.
-    :raises ValueError: for one class of y, or more than two of text, and fewer than 2 `folds` rows.
+    :raises ValueError: for one class of y, or more than two of text.
+    :raises KeyError: for a name in `columns` that no numeric column has.
     :raises TypeError: for columns that are neither numbers, text nor categories.
 
     >>> import numpy as np
@@ -71,60 +72,42 @@ def suggest_directions(
     >>> suggest_directions(X, y, progress=False)["evidence"].to_dict()
     {'debt': 'rising', 'age': 'neither'}
     """
+    from tqdm.auto import tqdm
+
     folds = positive_int("folds", folds, minimum=2)
     max_rows, seed = positive_int("max_rows", max_rows, minimum=2 * folds), seed_of(seed)
     table, (outcome, is_binary) = read_table(X), _outcome(y)
     rows = len(table[0].is_missing)
-    if len(outcome) != rows or rows < 2 * folds:
-        wanted = f"one entry for each row of X, and these at least {2 * folds}"
-        raise ValueError(f"y must have {wanted}, got {len(outcome)} for {rows} rows")
+    if len(outcome) != rows:
+        raise ValueError(f"y must have {rows} entries, one for each row of X, got {len(outcome)}")
     rng = np.random.default_rng(seed)
     kept = rng.permutation(rows)[:max_rows]
     names = table.names or [str(place) for place in range(len(table))]
     inputs = np.stack([_codes(column)[kept] for column in table], 1)
-    numeric = _places(columns, names, table)
+    numeric = {name: place for place, name in enumerate(names) if not _is_category(table[place])}
+    places = [numeric[name] for name in (numeric if columns is None else columns)]
     of_fold = _folds(outcome[kept], folds, rng)
     score = _scorer(
         inputs, outcome[kept], of_fold, [_is_category(column) for column in table], is_binary
     )
     none = np.zeros(len(table), int)
     free, costs = score(none), {}
-    for place in _bar(numeric, progress):
+    for place in tqdm(places, desc="columns", disable=not progress):
         for sign in (1, -1):
             costs[place, sign] = free - score(np.where(np.arange(len(table)) == place, sign, none))
-    return _table({names[place]: (costs[place, 1], costs[place, -1]) for place in numeric})
-
-
-def _places(
-    columns: Sequence[str] | None, names: Sequence[str], table: Sequence[Column]
-) -> list[int]:
-    """The places of the columns that may have a direction."""
-    numeric = {name: place for place, name in enumerate(names) if not _is_category(table[place])}
-    if columns is None:
-        return list(numeric.values())
-    unknown = [name for name in columns if name not in numeric]
-    if unknown:
-        raise ValueError(f"columns must be of the numeric ones {list(numeric)}, got {unknown}")
-    return [numeric[name] for name in columns]
+    return _table({names[place]: (costs[place, 1], costs[place, -1]) for place in places})
 
 
 def _outcome(y: Any) -> tuple[Array, bool]:
     """y as numbers, and whether it has two classes, which are 0 and 1 then."""
     values = np.asarray(y)
-    if values.ndim != 1:
-        raise ValueError(f"y must have shape [rows], got shape {values.shape}")
-    if pd.isna(values).any():
-        raise ValueError("y must have no missing values")
+    if values.ndim != 1 or pd.isna(values).any():
+        raise ValueError(f"y must have no missing values and shape [rows], got {values.shape}")
     classes = np.unique(values)
     if len(classes) == 2:
         return (values == classes[1]).astype(float), True
     if len(classes) < 2 or values.dtype.kind not in "iuf":
-        raise ValueError(
-            f"y must have two classes or be numbers, got {len(classes)} classes of "
-            f"{shown(classes[0]) if len(classes) else 'no rows'}"
-        )
-    if not np.isfinite(values).all():
-        raise ValueError("y must be finite")
+        raise ValueError(f"y must have two classes or be numbers, got {len(classes)} classes")
     return values.astype(float), False
 
 
@@ -191,21 +174,12 @@ def _scorer(
     return score
 
 
-def _bar(places: list[int], progress: bool) -> Any:
-    from tqdm.auto import tqdm
-
-    return tqdm(places, desc="columns", disable=not progress)
-
-
 def _table(costs: Mapping[str, tuple[Array, Array]]) -> pd.DataFrame:
     """The table of `suggest_directions`, from the costs of both directions in every row."""
     from scipy.stats import norm
 
-    mean = np.array([[cost.mean() for cost in pair] for pair in costs.values()]).reshape(-1, 2)
-    error = np.array(
-        [[cost.std() / np.sqrt(len(cost)) for cost in pair] for pair in costs.values()]
-    )
-    error = error.reshape(-1, 2)
+    every = np.array([*costs.values()]).reshape(len(costs), 2, -1 if costs else 1)
+    mean, error = every.mean(-1), every.std(-1) / np.sqrt(every.shape[-1])
     p_value = norm.sf(mean / np.where(error > 0.0, error, np.inf))
     is_cost = _holm(p_value.ravel()).reshape(-1, 2)
     rows = []
@@ -217,13 +191,11 @@ def _table(costs: Mapping[str, tuple[Array, Array]]) -> pd.DataFrame:
         else:
             evidence = "falling" if rising else "rising" if falling else "little"
         rows.append((evidence, {"rising": 1, "falling": -1}.get(evidence, 0)))
-    found = pd.DataFrame(rows, index=pd.Index(costs, name="column"))
-    found.columns = pd.Index(["evidence", "suggested"])
-    for at, name in enumerate(("rising", "falling")):
-        found[name] = mean[:, at]
-        found[f"{name}_low"] = mean[:, at] - 1.96 * error[:, at]
-        found[f"{name}_high"] = mean[:, at] + 1.96 * error[:, at]
-    return found
+    index = pd.Index(costs, name="column")
+    table = pd.DataFrame(rows, index, pd.Index(["evidence", "suggested"]))
+    for name, cost, width in zip(("rising", "falling"), mean.T, 1.96 * error.T, strict=True):
+        table[name], table[f"{name}_low"], table[f"{name}_high"] = cost, cost - width, cost + width
+    return table
 
 
 def _holm(p_value: Array) -> npt.NDArray[np.bool_]:

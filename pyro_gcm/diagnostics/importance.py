@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -19,7 +19,6 @@ from pyro_gcm._utils.validation import (
     checked_data,
     positive_int,
     seed_of,
-    without_tensor,
 )
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.programs import unannounced
@@ -62,11 +61,7 @@ def importance_diagnostics(
         data), ess and pareto_k (see `pareto_k` for -inf and inf).
     :raises ValueError: for wrong data or options, and for an objective whose loss is no bound.
     """
-    num_particles = positive_int("num_particles", num_particles)
-    if num_particles < MIN_PARTICLES:
-        raise ValueError(
-            f"num_particles must be at least {MIN_PARTICLES} for a Pareto fit, got {num_particles}"
-        )
+    num_particles = positive_int("num_particles", num_particles, minimum=MIN_PARTICLES)
     columns: dict[str, list[Tensor]] = {"log_evidence": [], "ess": [], "pareto_k": []}
     options = objective, batch_size, seed, progress
     for log_w in _log_weights(num_particles, model, (x, r, y), *options):
@@ -102,9 +97,6 @@ def bound_by_particles(
         method if there is only one group. It is NaN for a single draw, and if a row has no weight.
     :raises ValueError: for wrong data or options, and for an objective whose loss is no bound.
     """
-    num_particles = without_tensor(num_particles)
-    if not isinstance(num_particles, Iterable) or len(num_particles) == 0:
-        raise ValueError(f"num_particles must be a sequence of integers, got {num_particles!r}")
     counts = sorted({positive_int("num_particles", count) for count in num_particles})
     options = objective, batch_size, seed, progress
     total = torch.zeros(2, len(counts), dtype=torch.float64)  # of the bound, and of its variance
@@ -153,12 +145,6 @@ def _log_weights(
                 unannounced(),
             ):
                 log_w = _batch_log_weights(bound, pair, batch, seed).double()
-            shape = (num_particles, len(batch[0]))
-            if log_w.shape != shape:
-                raise ValueError(
-                    "model must have every site of its program in one plate of rows: its "
-                    f"log-weights have shape {tuple(log_w.shape)}, not {shape}"
-                )
             yield log_w
             bar.update(len(batch[0]))
 

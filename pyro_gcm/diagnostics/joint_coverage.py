@@ -74,9 +74,8 @@ def joint_coverage(truth: ArrayLike, draws: ArrayLike, *, seed: int = 0) -> Join
         )
     if len(true) < _FEWEST:
         raise ValueError(f"truth must have at least {_FEWEST} simulations, got {len(true)}")
-    for name, values in (("truth", true), ("draws", drawn)):
-        if not values.isfinite().all():
-            raise ValueError(f"{name} must be finite")
+    if not (true.isfinite().all() and drawn.isfinite().all()):
+        raise ValueError("truth and draws must be finite")
     # Not torch's generator: with the seed of a simulation the points would be its draws.
     generator = np.random.default_rng(seed_of(seed))
     spread, mean = true.std(0), true.mean(0)

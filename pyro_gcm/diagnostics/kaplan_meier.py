@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
 from scipy.stats import norm
 
 from pyro_gcm._utils.validation import kind, share
 from pyro_gcm.data.survival_times import SurvivalTimes
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def kaplan_meier(y: SurvivalTimes, level: float = 0.95) -> pd.DataFrame:
@@ -33,8 +29,6 @@ def kaplan_meier(y: SurvivalTimes, level: float = 0.95) -> pd.DataFrame:
     >>> kaplan_meier(y)[["time", "survival", "at_risk"]].values.tolist()
     [[2.0, 0.75, 4.0], [3.0, 0.5, 3.0], [5.0, 0.0, 1.0]]
     """
-    import pandas as pd
-
     if not isinstance(y, SurvivalTimes):
         raise TypeError(f"y must be data.SurvivalTimes, got {kind(y)}")
     share("level", level, "a probability")
@@ -45,9 +39,7 @@ def kaplan_meier(y: SurvivalTimes, level: float = 0.95) -> pd.DataFrame:
         raise ValueError("y must have at least one exact time, got censored ones alone")
     last, entry = y.lower.numpy(), y.entry.numpy()
     time, events = np.unique(last[event], return_counts=True)
-    left = np.searchsorted(np.sort(last), time, side="left")
-    entered = np.searchsorted(np.sort(entry), time, side="left")
-    at_risk = entered - left
+    at_risk = np.searchsorted(np.sort(entry), time) - np.searchsorted(np.sort(last), time)
     with np.errstate(divide="ignore", invalid="ignore"):
         survival = np.cumprod(1.0 - events / at_risk)
         variance = np.cumsum(events / (at_risk * (at_risk - events)))

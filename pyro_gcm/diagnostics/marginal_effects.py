@@ -54,8 +54,8 @@ def marginal_effects(
     >>> import torch
     >>> from pyro_gcm import GCM
     >>> x, r = torch.zeros(4, 2), torch.full((4, 1), 0.5)
-    >>> found = marginal_effects(GCM(2, 1), x, r, x_names=["age", "debt"], r_names=["price"])
-    >>> found["kind"].to_dict()
+    >>> effects = marginal_effects(GCM(2, 1), x, r, x_names=["age", "debt"], r_names=["price"])
+    >>> effects["kind"].to_dict()
     {'age': 'effect', 'debt': 'effect', 'price': 'elasticity'}
     """
     share("level", level, "a probability")
@@ -67,8 +67,6 @@ def marginal_effects(
     x = matrix("x", x, model.x_dim, "x_dim")
     r = matrix("r", r, model.r_dim, "r_dim")
     same_rows(x=x, r=r)
-    if len(x) < 2 and not replicates:
-        raise ValueError("x must have 2 rows or more: a band tells how their means vary")
     step = (0.2 if model.members else 0.0) if step is None else number("step", step, 0.0)
     each = _slopes(model, x, r, step)
     estimate = each.mean(0)
@@ -79,9 +77,8 @@ def marginal_effects(
         half = norm.isf(tail) * each.std(0) / len(each) ** 0.5
         lower, upper = estimate - half, estimate + half
     kinds = ["effect"] * model.x_dim + ["elasticity"] * model.r_dim
-    found = {"estimate": estimate, "lower": lower, "upper": upper}
-    table = {name: values.numpy() for name, values in found.items()}
-    return pd.DataFrame({"kind": kinds, **table}, index=names)
+    ends = {"estimate": estimate, "lower": lower, "upper": upper}
+    return pd.DataFrame({"kind": kinds, **{n: v.numpy() for n, v in ends.items()}}, index=names)
 
 
 def _slopes(model: Posteriors, x: Tensor, r: Tensor, step: float) -> Tensor:
@@ -93,13 +90,13 @@ def _slopes(model: Posteriors, x: Tensor, r: Tensor, step: float) -> Tensor:
         of_x, of_r = torch.autograd.grad(p.sum(), (x_in, r_in))
         elasticity = of_r.double() * r_block.double() / p.detach().double()[:, None]
         parts.append(torch.cat([of_x.double(), elasticity], 1)[:count])
-    found = torch.cat(parts).cpu()
+    slopes = torch.cat(parts).cpu()
     for j, half in enumerate((step * x.double().std(0)).tolist()):
         if half > 0.0:
             move = half * torch.eye(x.shape[1], dtype=x.dtype, device=x.device)[j]
             difference = model.predict(x + move, r).double() - model.predict(x - move, r).double()
-            found[:, j] = difference.cpu() / (2.0 * half)
-    return found
+            slopes[:, j] = difference.cpu() / (2.0 * half)
+    return slopes
 
 
 def names_of(

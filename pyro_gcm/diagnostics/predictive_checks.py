@@ -17,7 +17,6 @@ from pyro_gcm._utils.validation import (
     one_of,
     positive_int,
     same_rows,
-    shown,
     vector,
     without_tensor,
 )
@@ -57,13 +56,10 @@ def reliability_curve(
     """
     p, outcome = vector("probability", probability).double(), vector("y", y).double()
     same_rows(probability=p, y=outcome)
-    for name, bad in (("probability", (p < 0) | (p > 1)), ("y", (outcome != 0) & (outcome != 1))):
-        if bad.any():
-            wanted = "lie in [0, 1]" if name == "probability" else "be 0 or 1"
-            raise ValueError(
-                f"{name} must {wanted}, got {int(bad.sum())} other values, the first in row "
-                f"{int(bad.nonzero()[0])}"
-            )
+    if ((p < 0.0) | (p > 1.0)).any():
+        raise ValueError(f"probability must lie in [0, 1], got {p.min():g} to {p.max():g}")
+    if ((outcome != 0.0) & (outcome != 1.0)).any():
+        raise ValueError(f"y must be 0 or 1, got {outcome.unique().tolist()[:5]}")
     one_of("strategy", strategy, ["quantile", "uniform"])
     edges = torch.linspace(0.0, 1.0, positive_int("bins", bins) + 1, dtype=torch.float64)[1:-1]
     if strategy == "quantile":
@@ -102,7 +98,7 @@ def predictive_check(
         for each quantile ("2.5%", "50%", ...), and tail_probability, twice the smaller share of
         replications with a statistic at most, or at least, the observed one, but at most 1. It is
         conservative for the data on which the model was trained.
-    :raises ValueError: for wrong shapes, values that are not finite, an unknown statistic, or
+    :raises ValueError: for wrong shapes, replications that are not finite, an unknown statistic, or
         missing labels.
 
     >>> y = torch.tensor([0.0, 0.0, 5.0, 7.0])
@@ -119,60 +115,25 @@ def predictive_check(
             f"shape {tuple(drawn.shape)}"
         )
     if not drawn.isfinite().all():
-        raise ValueError(
-            f"replicated must be finite, got {int((~drawn.isfinite()).sum())} NaN or infinite "
-            "entries"
-        )
-    levels = as_tensor("quantiles", quantiles).double()
-    if levels.dim() != 1 or not ((levels >= 0) & (levels <= 1)).all():
-        raise ValueError(f"quantiles must be numbers from 0 to 1, got {shown(quantiles)}")
+        raise ValueError("replicated must be finite")
     if not callable(statistic):
         one_of("statistic", statistic, list(STATISTICS))
         statistic = STATISTICS[statistic]
-    rows = []
-    codes, labels = _codes(groups, len(outcome))
+    labels_of_rows = pd.Series(["all"] * len(outcome) if groups is None else without_tensor(groups))
+    if len(labels_of_rows) != len(outcome) or labels_of_rows.isna().any():
+        raise ValueError(f"groups must have a label for each of {len(outcome)} rows")
+    codes, labels = pd.factorize(labels_of_rows, sort=True)
+    table = []
     for code in range(len(labels)):
-        member = (codes == code).to(outcome.device)
-        observed = _value(statistic, outcome[member].unsqueeze(0))[0]
-        values = _value(statistic, drawn[:, member])
+        member = torch.as_tensor(codes == code, device=outcome.device)
+        observed = statistic(outcome[member].unsqueeze(0))[0].double()
+        values = statistic(drawn[:, member]).double()
+        if values.shape != drawn.shape[:1]:
+            raise ValueError(f"statistic must reduce the last dimension, got {tuple(values.shape)}")
         shares = (values <= observed).double().mean(), (values >= observed).double().mean()
         row: dict[str, float] = {"count": int(member.sum()), "observed": float(observed)}
-        for level, value in zip(levels, np.quantile(values.cpu(), levels), strict=True):
+        for level, value in zip(quantiles, np.quantile(values.cpu(), quantiles), strict=True):
             row[f"{100 * float(level):g}%"] = float(value)
         row["tail_probability"] = min(1.0, 2.0 * float(min(shares)))
-        rows.append(row)
-    return pd.DataFrame(rows, index=pd.Index(labels, name="group"))
-
-
-def _value(function: Statistic, values: Tensor) -> Tensor:
-    """The statistic of every row of values [S, n], [S]."""
-    try:
-        value = torch.as_tensor(function(values)).double()
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"statistic raised {type(error).__name__}: {error}") from error
-    if value.shape != values.shape[:1] or not value.isfinite().all():
-        raise ValueError(
-            f"statistic must take values of shape {tuple(values.shape)} to finite ones of shape "
-            f"{tuple(values.shape[:1])}, got shape {tuple(value.shape)}"
-            + ("" if value.isfinite().all() else " with NaN or infinite entries")
-        )
-    return value
-
-
-def _codes(groups: Any, rows: int) -> tuple[Tensor, Any]:
-    """The index of every row's group, [n], and the labels of the groups."""
-    if groups is None:
-        return torch.zeros(rows, dtype=torch.long), ["all"]
-    try:
-        series = pd.Series(without_tensor(groups))
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"groups must be labels of the rows, got {shown(groups)}: {error}"
-        ) from error
-    if len(series) != rows or series.isna().any():
-        raise ValueError(
-            f"groups must have a label for each of {rows} rows, got {len(series)}, "
-            f"{int(series.isna().sum())} of them missing"
-        )
-    codes, labels = pd.factorize(series, sort=True)
-    return torch.as_tensor(codes), labels
+        table.append(row)
+    return pd.DataFrame(table, index=pd.Index(labels, name="group"))

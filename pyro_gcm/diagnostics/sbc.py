@@ -88,8 +88,8 @@ class SBCResult:
         for two samples.
         """
         p_values = {name: _symmetry(self.ranks[name], self.num_draws) for name in self.ranks}
-        found = pd.Series(p_values, name="p_value")
-        return found.mask(found.index.isin(self.tied))
+        tests = pd.Series(p_values, name="p_value")
+        return tests.mask(tests.index.isin(self.tied))
 
     def __str__(self) -> str:
         p_values = self.p_values()
@@ -266,13 +266,11 @@ def _stacked(site: str, true: Tensor, draws: Mapping[str, Tensor], num_draws: in
     if site not in draws:
         raise ValueError(f"sampler must give draws of site '{site}', got {sorted(draws)}")
     value = torch.as_tensor(draws[site]).to(true)
-    if value.shape != (num_draws, *true.shape):
+    if value.shape != (num_draws, *true.shape) or value.isnan().any():
         raise ValueError(
-            f"sampler must give '{site}' in shape {(num_draws, *true.shape)}, got "
-            f"{tuple(value.shape)}"
+            f"sampler must give '{site}' in shape {(num_draws, *true.shape)} and without NaN, got "
+            f"shape {tuple(value.shape)}"
         )
-    if value.isnan().any():
-        raise ValueError(f"sampler gave {int(value.isnan().sum())} NaN among its draws of '{site}'")
     return torch.cat([true.unsqueeze(0), value])
 
 

@@ -113,7 +113,11 @@ class ThreeClasses:
 WRONG: list[tuple[Any, type[Exception], str]] = [
     (3.0, TypeError, "predictor must be callable or have a method predict, got float"),
     (MLP, TypeError, "predictor is the class MLP, pass an instance of it"),
-    (failing, ValueError, r"failed when it was called with 3 rows .* KeyError: 'missing part'"),
+    (
+        failing,
+        ValueError,
+        r"called with rows of x and r: KeyError: 'missing part'",
+    ),
     (lambda x, r: r, ValueError, r"must return shape \(3,\), got \(3, 2\)"),
     (lambda x, r: np.array(["a"] * len(r)), ValueError, "predictor must return real numbers"),
     (lambda x, r: torch.zeros(3) * 1j, ValueError, "predictor must return real numbers"),

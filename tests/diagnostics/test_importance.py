@@ -220,19 +220,9 @@ def test_a_loss_that_is_no_bound_is_refused(function: Any) -> None:
     assert len(function(model, *SIXTY, objective="conditional", **options)) > 0
 
 
-def test_a_program_without_a_plate_and_wrong_numbers_of_particles_are_refused() -> None:
-    class Whole(Toy):
-        def program(self, x: Tensor, r: Tensor, y: Tensor) -> None:
-            z = pyro.sample("z", dist.Normal(x[:, 0], 1.0).to_event(1))
-            pyro.sample("y", dist.Normal(z + r[:, 0], NOISE).to_event(1), obs=y)
-
-        def guide(self, x: Tensor, r: Tensor, y: Tensor) -> None:
-            pyro.sample("z", dist.Normal(x[:, 0], 1.0).to_event(1))
-
-    with pytest.raises(ValueError, match=r"one plate of rows: .* shape \(30,\), not \(30, 40\)"):
-        importance_diagnostics(Whole(), *toy_rows(), num_particles=30)
-    with pytest.raises(ValueError, match=r"num_particles must be at least 30 .* 29"):
+def test_wrong_numbers_of_particles_are_refused() -> None:
+    with pytest.raises(ValueError, match="num_particles must be an integer of at least 30, got 29"):
         importance_diagnostics(Toy(), *toy_rows(), num_particles=29)
-    for counts in ((), 8, (1, 0), (1, 2.5)):
+    for counts in ((1, 0), (1, 2.5)):
         with pytest.raises(ValueError, match="num_particles must be"):
             bound_by_particles(Toy(), *toy_rows(), num_particles=counts)

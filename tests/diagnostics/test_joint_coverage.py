@@ -69,7 +69,7 @@ def test_posteriors_of_a_model_with_a_known_one(spread: float) -> None:
     [
         (np.zeros((30, 2)), np.zeros((9, 30, 3)), r"got \(30, 2\) and \(9, 30, 3\)"),
         (np.zeros((5, 2)), np.zeros((9, 5, 2)), "at least 20 simulations, got 5"),
-        (np.zeros((30, 1)), np.full((9, 30, 1), np.nan), "draws must be finite"),
+        (np.zeros((30, 1)), np.full((9, 30, 1), np.nan), "truth and draws must be finite"),
     ],
 )
 def test_wrong_input_is_named(truth: Any, draws: Any, message: str) -> None:

@@ -196,18 +196,15 @@ def draw(site: str, value: Callable[[Draws], Tensor | None]) -> Callable[..., Dr
     return sampler
 
 
-@pytest.mark.parametrize(
-    ("sampler", "message"),
-    [
+def test_wrong_draws_are_refused() -> None:
+    for sampler, message in (
         (draw("c", lambda _: None), r"must give draws of site 'c', got \['z'\]"),
-        (draw("z", lambda d: d["z"][1:]), r"'z' in shape \(99, 50, 2\), got \(98, 50, 2\)"),
-        (draw("c", lambda d: d["c"][..., 0]), r"'c' in shape \(99, 50, 1\), got \(99, 50\)"),
-        (draw("z", lambda d: math.nan * d["z"]), "9900 NaN among its draws of 'z'"),
-    ],
-)
-def test_wrong_draws_are_refused(sampler: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        calibration(linear(GCM), 50, sampler=sampler)
+        (draw("z", lambda d: d["z"][1:]), r"'z' in shape \(99, 50, 2\) .* shape \(98, 50, 2\)"),
+        (draw("c", lambda d: d["c"][..., 0]), r"'c' in shape \(99, 50, 1\) .* shape \(99, 50\)"),
+        (draw("z", lambda d: math.nan * d["z"]), "'z' in shape .* and without NaN"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            calibration(linear(GCM), 50, sampler=sampler)
 
 
 @pytest.mark.parametrize(

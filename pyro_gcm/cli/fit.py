@@ -82,7 +82,7 @@ def fit(
     from pyro_gcm._utils.files import check_writable
     from pyro_gcm.cli.columns import SIGNS, columns_of, doubt_of, roles_of, type_of
     from pyro_gcm.cli.reading import Reading, header_of
-    from pyro_gcm.cli.saved import SavedModel
+    from pyro_gcm.cli.saved import facts_of
     from pyro_gcm.cli.tables import as_written, read_table
     from pyro_gcm.cli.target import target_of
     from pyro_gcm.data.tables import read_table as check_inputs
@@ -167,8 +167,8 @@ def fit(
         _save(estimator, out, notes, overwrite=True)
     output.note(f"model saved in {out}")
     made = {"class": type(estimator).__name__, "epochs": estimator.n_iter_}
-    facts = SavedModel(out, estimator, {"metrics": {}}).facts
-    output.document({"command": "fit", "kind": found.kind, **notes, **made, **facts, "out": out})
+    made |= facts_of(estimator)
+    output.document({"command": "fit", "kind": found.kind, **notes, **made, "out": out})
 
 
 def _split(found: Any, share: float | None, seed: int, groups: Any) -> tuple[Any, Any]:

@@ -19,7 +19,7 @@ def info(model: options.Model, as_json: options.Json = False, quiet: options.Qui
 
     Example: pyro-gcm info model/
     """
-    from pyro_gcm.cli.saved import open_model
+    from pyro_gcm.cli.saved import facts_of, open_model
 
     saved = open_model(model)
     notes = saved.notes
@@ -35,7 +35,7 @@ def info(model: options.Model, as_json: options.Json = False, quiet: options.Qui
         }
         for name, code in saved.codes.items()
     ]
-    about = {"kind": saved.kind, "class": saved.card["class"], **saved.facts, **notes}
+    about = {"kind": saved.kind, "class": saved.card["class"], **facts_of(saved.estimator), **notes}
     about |= {"epochs": saved.estimator.n_iter_, "versions": saved.card["versions"]}
     output = Output(as_json, quiet)
     output.table(

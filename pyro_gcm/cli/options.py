@@ -14,7 +14,7 @@ from pyro_gcm.cli.errors import WrongUse, blamed
 #: Endings of the names of tables.
 ENDINGS = (".csv", ".parquet", ".arrow", ".feather")
 #: What a table has without `--large`, at most.
-_MOST = {"rows": 10_000_000, "columns": 10_000, "values": 200_000_000}
+LIMITS = {"rows": 10_000_000, "columns": 10_000, "values": 200_000_000}
 
 
 def check_data(context: typer.Context, data: Path) -> Path:
@@ -27,8 +27,8 @@ def check_data(context: typer.Context, data: Path) -> Path:
     check_file(data)
     with blamed(f"DATA {data} cannot be read"):
         for name, count in shape_of(data).items():
-            if count > _MOST[name] and not context.params.get("large"):
-                limit = f"more than {_MOST[name]:,} are read with --large alone"
+            if count > LIMITS[name] and not context.params.get("large"):
+                limit = f"more than {LIMITS[name]:,} are read with --large alone"
                 raise WrongUse(f"DATA {data} has {count:,} {name}, and {limit}")
     return data
 

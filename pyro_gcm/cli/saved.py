@@ -57,19 +57,12 @@ class SavedModel:
         return found
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """Its kind, its classes or levels, and of two classes the event."""
-        labels = {"labels": self.labels} if self.labels else {}
-        if self.kind == "classifier":
-            labels["positive"] = self.labels[self.estimator.event_column_]
-        return {"kind": self.kind, **labels}
-
-    @property
     def prediction_name(self) -> str:
         """The name of the one monotone prediction of a row."""
         target = self.notes.get("target", "the target")
+        event = facts_of(self.estimator).get("positive")
         names = {
-            "classifier": f"probability that {target} is {self.facts.get('positive')}",
+            "classifier": f"probability that {target} is {event}",
             "ordinal": f"mean place of {target}, from 0 to {len(self.labels) - 1}",
             "survival": f"probability of the event by {self.notes.get('horizon', 'the horizon')}",
         }
@@ -169,6 +162,15 @@ def _count_unknown(series: pd.Series[Any], code: Any, data: Path) -> None:
             f"never{rare} saw, such as {unknown.tolist()[0]!r}",
             stacklevel=1,
         )
+
+
+def facts_of(estimator: Any) -> dict[str, Any]:
+    """The kind of an estimator, its classes or levels, and of two classes the event."""
+    kind, classes = kind_of(estimator.response), getattr(estimator, "classes_", None)
+    labels = {} if classes is None else {"labels": classes.tolist()}
+    if kind == "classifier":
+        labels["positive"] = labels["labels"][estimator.event_column_]
+    return {"kind": kind, **labels}
 
 
 def open_model(folder: Path) -> SavedModel:

@@ -103,7 +103,7 @@ def test_a_table_that_is_larger_than_it_looks_is_read_when_asked(
             done = run(*command)
             assert (done.code, done.out) == (2, "")
             assert f"DATA {file} has {size} are read with --large alone" in done.err
-    monkeypatch.setitem(options._MOST, "rows", 50)
+    monkeypatch.setitem(options.LIMITS, "rows", 50)
     table().to_parquet("data.parquet")
     assert run("predict", models("classifier"), "data.parquet").code == 2
     assert run("predict", models("classifier"), "data.parquet", "--large").code == 0

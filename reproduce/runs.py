@@ -64,17 +64,17 @@ def versions(device: str = "cpu") -> str:
 @lru_cache(maxsize=1)
 def _commit() -> str:
     """The commit of the code, and whether code was changed since; empty where there is no git."""
-    told = []
+    outputs = []
     for command in (
         "rev-parse --short=10 HEAD",
         "status --porcelain --untracked-files=no pyro_gcm reproduce/*.py",
     ):
         git = ["git", "-C", str(Path(__file__).parents[1]), *command.split()]
         try:
-            told.append(subprocess.run(git, capture_output=True, text=True, check=True).stdout)
+            outputs.append(subprocess.run(git, capture_output=True, text=True, check=True).stdout)
         except (OSError, subprocess.CalledProcessError):
             return ""
-    return f" {told[0].strip()}{' with changes' if told[1] else ''}"
+    return f" {outputs[0].strip()}{' with changes' if outputs[1] else ''}"
 
 
 def write_csv(table: pd.DataFrame, path: Path) -> None:
@@ -169,7 +169,7 @@ def run_fits(
         bar = tqdm(total=len(fits), initial=len(fits) - missing, desc=path.stem, unit="fit")
         with bar, _backend(arguments):
             for finished in _finished(calls, arguments):
-                rows.extend(row for found in finished for row in found)
+                rows.extend(row for lines in finished for row in lines)
                 write_csv(pd.DataFrame(rows, columns=COLUMNS).sort_values(KEY, kind="stable"), path)
                 bar.update(len(finished))
     table = read_results(path)
@@ -198,9 +198,9 @@ def _run(
 ) -> list[list[dict[str, Any]]]:
     """The lines of each fit in the table."""
     torch.set_num_threads(1)
-    found = run(group, device=device) if whole else [run(fit, device=device) for fit in group]
+    scored = run(group, device=device) if whole else [run(fit, device=device) for fit in group]
     lines = []
-    for fit, scores in zip(group, map(dict, found), strict=True):
+    for fit, scores in zip(group, map(dict, scored), strict=True):
         seconds, epochs = round(scores.pop("seconds"), 3), int(scores.pop("epochs"))
         shared = {"seconds": seconds, "epochs": epochs, "device": device}
         shared |= {**dataclasses.asdict(fit), "versions": versions(device)}

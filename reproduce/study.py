@@ -97,15 +97,15 @@ class Study:
         """
         splits = [*self.splits(getattr(arguments, self.counted))]
         splits = splits[: self.quick_count] if arguments.quick else splits
-        found: dict[str, list[Fit]] = {}
+        files: dict[str, list[Fit]] = {}
         for name in arguments.datasets:
             settings = {method: [*self.settings(name, method)] for method in arguments.methods}
             for cell in self._cells(name, splits, settings):
-                own = {**cell.options, **(self.quick if arguments.quick else {})}
-                found.setdefault(self.file_of(name), []).append(
-                    replace(cell, settings=as_json(own))
+                options = {**cell.options, **(self.quick if arguments.quick else {})}
+                files.setdefault(self.file_of(name), []).append(
+                    replace(cell, settings=as_json(options))
                 )
-        return found
+        return files
 
     def planned(self) -> dict[str, int]:
         """Name of each file of results -> its fits at the defaults of the command."""
@@ -122,9 +122,9 @@ class Study:
     ) -> Iterable[Fit]:
         for split, seed in splits:
             for method, every in settings.items():
-                for own in every if (name, method) not in self.left_out else ():
+                for options in every if (name, method) not in self.left_out else ():
                     known = self.name, name, self.variant, self.protocol, split, seed, method
-                    yield from self.cells(Fit(*known, as_json(own)))
+                    yield from self.cells(Fit(*known, as_json(options)))
 
     def file_of(self, dataset: str) -> str:
         """The name of the file of a data set's results."""

@@ -33,8 +33,8 @@ def runner(
             warnings.simplefilter("ignore")
             predict = methods[fit.method](learn, fit.seed)
             spent = time.process_time() - start
-            found = scores(predict(test), learn, test)
-        return {**found, "seconds of a fit": spent, "seconds": spent, "epochs": 0}
+            scored = scores(predict(test), learn, test)
+        return {**scored, "seconds of a fit": spent, "seconds": spent, "epochs": 0}
 
     return run
 

@@ -54,17 +54,17 @@ def _cells(
                 line.append("")
                 continue
             known = our is not None and not math.isnan(our.mean)
-            told = f"{our.mean:.{digits}f}" if our is not None and known else "–"
+            number = f"{our.mean:.{digits}f}" if our is not None and known else "–"
             colour = COLOURS[meet(our, their) if our is not None and known else None]
-            line.append(f"{colour} {told} / {their.mean:.{digits}f}")
+            line.append(f"{colour} {number} / {their.mean:.{digits}f}")
         lines.append(line)
     return markdown([corner, *columns.values()], lines)
 
 
 def _errors(results: Mapping[str, pd.DataFrame]) -> str:
     theirs = paper_cells("quantile_mae", "method", "r", "mae", "ci95")
-    found = intervals(results["quantile_paper_setting"], "method", "metric")
-    ours = {(method, float(name.partition("=")[2])): cell for (method, name), cell in found.items()}
+    means = intervals(results["quantile_paper_setting"], "method", "metric")
+    ours = {(method, float(name.partition("=")[2])): cell for (method, name), cell in means.items()}
     return _cells(ours, theirs, {level: f"r = {level}" for level in LEVELS}, "Table 1, error")
 
 
@@ -73,13 +73,13 @@ def _sizes(results: Mapping[str, pd.DataFrame]) -> str:
     for row in results["datasets"].to_dict("records"):
         if row["variant"] == "published":
             stand_in = pd.isna(row["paper examples"])
-            told = [
+            cells = [
                 COLOURS[None]
                 if stand_in
                 else f"{COLOURS[row[name] == row[f'paper {name}']]} {row[name]:,}"
                 for name in SIZES[:3]
             ]
-            lines.append([row["dataset"], *told])
+            lines.append([row["dataset"], *cells])
     return markdown(["Table 2, sizes", "rows", "columns of x", "columns of r"], lines)
 
 
@@ -94,8 +94,8 @@ def _ablation(results: Mapping[str, pd.DataFrame], method: str) -> str:
     paper = paper_cells("ablation_adult", "method", "sample_number", "latent_dim", "auc", "ci95")
     theirs = {(f"N = {n}", d): cell for (m, n, d), cell in paper.items() if m == method}
     rows = with_sizes(results["ablation_released"])
-    found = intervals(rows[rows["method"] == method], "N", "D")
-    ours = {(f"N = {n}", d): cell for (n, d), cell in found.items() if n in SAMPLE_NUMBERS}
+    means = intervals(rows[rows["method"] == method], "N", "D")
+    ours = {(f"N = {n}", d): cell for (n, d), cell in means.items() if n in SAMPLE_NUMBERS}
     number = 6 + (method == "IGCM")
     return _cells(
         ours, theirs, {d: f"D = {d}" for d in LATENT_DIMENSIONS}, f"Table {number}, {method}"

@@ -47,22 +47,22 @@ _MADE: dict[str, list[str]] = {
 
 def _planned() -> dict[str, int]:
     """File -> fits at the defaults of its command; 0 for one without fits, or with one of times."""
-    found = {
+    counts = {
         file: count
         for name, study in STUDIES.items()
         if not isinstance(study, Command) and name != "members_ablation"
         for file, count in study.planned().items()
     }
-    found |= {file: found[file] // 2 for file in CHANGES_OF}  # which have five seeds
+    counts |= {file: counts[file] // 2 for file in CHANGES_OF}  # which have five seeds
     tuned = {"quantile_tuning": "quantile", "public_tuning": "public_held-out"}
-    found |= {file: found[of] // 10 * len(DESIGN) for file, of in tuned.items()}
+    counts |= {file: counts[of] // 10 * len(DESIGN) for file, of in tuned.items()}
     spaces = sum(method.space is not None for method in search.SEARCHED.values())
     for plan, trials, final in zip(search.PLANS.values(), TRIALS_OF, FINALS_OF, strict=True):
-        found[trials] = plan.trials * (plan.splits if plan.nested else 1) * spaces
-        found[final] = plan.splits * len(search.SEARCHED)
+        counts[trials] = plan.trials * (plan.splits if plan.nested else 1) * spaces
+        counts[final] = plan.splits * len(search.SEARCHED)
     # The settings of members depend on the rows. Four functions are run again with
     # ATEN_CPU_CAPABILITY=avx2.
-    return found | {"members_ablation": 90, "primitives": found["primitives"] + 256, "timing": 0}
+    return counts | {"members_ablation": 90, "primitives": counts["primitives"] + 256, "timing": 0}
 
 
 _PLANNED = _planned()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pyro
 import torch
@@ -67,10 +67,14 @@ class ProgramDraws(NamedTuple):
 
 
 def weighed(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The mean of values [N, B, ...], their deviation, and the effective size of the sample."""
+    """The mean of values [N, B, ...], their deviation, and the effective size of the sample.
+
+    The deviation is infinite where a sample is too small to tell.
+    """
     wide = weights.reshape(*weights.shape, *(1,) * (values.dim() - 2))
-    mean = (wide * values).sum(0)
-    return mean, (wide * (values - mean).square()).sum(0).sqrt(), 1.0 / wide.square().sum(0)
+    mean, size = (wide * values).sum(0).nan_to_num(), (1.0 / wide.square().sum(0)).nan_to_num()
+    deviation = (wide * (values - mean).square()).sum(0).sqrt()
+    return mean, deviation.masked_fill(~(size > 100.0), torch.inf), size
 
 
 @torch.no_grad()
@@ -92,17 +96,18 @@ def program_draws(model: Any, rows: Rows, count: int) -> Iterator[ProgramDraws]:
             conditioned = poutine.condition(program, data=shared)
             trace = poutine.trace(conditioned).get_trace(x, r, None if explicit else y)
         trace.compute_log_prob()
-        nodes: Any = trace.nodes
+        nodes, inputs = cast(Any, trace.nodes), ("x", "r", "y", *shared)
         log_w = torch.zeros(count, len(x), dtype=torch.float64)
         for name in trace.observation_nodes:
             log_p = nodes[name].get("log_prob")
-            if name not in ("x", "r", "y", *shared) and log_p is not None and log_p.dim():
+            if name not in inputs and log_p is not None and log_p.dim():
                 log_w = log_w + log_p
         p_y, log_y = nodes["y"]["fn"], nodes["y"]["log_prob"]
         log_y = (nodes["y"]["value"] == y).double().log() if explicit else log_y
-        names = set(trace.stochastic_nodes) - {"y", *shared}
-        each = {name: nodes[name]["value"].double() for name in sorted(names)}
-        each = {n: v.expand(count, len(x), *v.shape[2:]) for n, v in each.items()}
+        each = {n: nodes[n]["value"].double() for n in trace.stochastic_nodes if n not in inputs}
+        each = {
+            n: v.expand(count, len(x), *v.shape[2:]) for n, v in each.items() if n not in shared
+        }
         weights = log_w.softmax(0), (log_w + log_y).softmax(0)
         predicted = model.response.predict(p_y).double().expand(log_w.shape)
         yield ProgramDraws(each, predicted, *weights)

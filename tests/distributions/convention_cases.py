@@ -63,10 +63,6 @@ def laplace_event(batch: Shape) -> OrderEvent:
     return OrderEvent(laplace.to_event(1), real(*batch, 3))
 
 
-def logistic(batch: Shape) -> Any:
-    return dist.Logistic(real(*batch, 2, 3), positive(*batch, 2, 3)).to_event(2)
-
-
 def random_revenue(batch: Shape, infinite: bool = False) -> OrderEvent:
     return OrderEvent(cost(batch, infinite=infinite), cost(batch))
 

@@ -183,10 +183,3 @@ def agreement(draws: Tensor, others: Tensor) -> float:
 def _features(draws: Tensor) -> list[Tensor]:
     flat = draws.flatten(1)
     return [*flat.T, flat.sum(1), flat.amin(1), flat.amax(1)]
-
-
-def shuffled(draws: Tensor) -> Tensor:
-    """The draws with every coordinate permuted by itself: right margins, no dependence."""
-    flat = draws.flatten(1)
-    mixed = [column[torch.randperm(len(column))] for column in flat.T]
-    return torch.stack(mixed, 1).reshape(draws.shape)

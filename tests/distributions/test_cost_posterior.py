@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import mpmath
 import pyro.distributions as dist
@@ -21,7 +20,6 @@ from order_event_cases import (
     independent,
     outcomes,
     random_parameters,
-    shuffled,
 )
 from scipy import stats
 from torch import Tensor
@@ -48,22 +46,6 @@ CASES += [(family, shape, False) for family in ("Laplace", "Gumbel") for shape i
 cases = pytest.mark.parametrize(("family", "shape", "infinite"), CASES, ids=str)
 
 
-@cases
-@dtypes
-def test_weights_with_the_cost_drawn_equal_the_collapsed_weights(
-    dtype: torch.dtype, infinite: bool, shape: tuple[int, ...], family: str, gumbel: type
-) -> None:
-    event = fair_event(shape, family, (6,), dtype, infinite)
-    y = torch.tensor([0.0, 1.0] * 3, dtype=dtype)
-    posterior = event.cost_posterior(y)
-    c = posterior.sample((20,))
-    assert (event.cost_posterior(1.0 - y).log_prob(c) == -math.inf).all()
-    explicit = event.cost.log_prob(c) + event.given_cost(c).log_prob(y) - posterior.log_prob(c)
-    collapsed = event.log_prob(y).expand(20, 6)
-    tolerance = 1e-5 if dtype == torch.float32 else 1e-12
-    torch.testing.assert_close(explicit, collapsed, rtol=0, atol=tolerance)
-
-
 @pytest.mark.parametrize(
     ("family", "shape", "infinite"), [c for c in CASES if c[1] in [(1,), (4,), (2, 2), (4, 1)]]
 )
@@ -81,63 +63,6 @@ def test_draws_agree_with_rejection_sampling(
         one, other = (c[c.isfinite()].unsqueeze(-1) for c in (one, other))
         if infinite and min(len(one), len(other)) > 100:
             assert agreement(one, other) > DIFFERENT
-
-
-def truncated(event: OrderEvent, low: Tensor, high: Tensor) -> Tensor:
-    """Draws of the costs between these quantiles, by the quantile function."""
-    uniform = torch.rand(low.shape, dtype=torch.float64)
-    return event.cost.base_dist.icdf(low + (high - low) * uniform)
-
-
-def ignoring_the_outcome(event: OrderEvent, outcome: float, count: int) -> Tensor:
-    return event.cost.sample((count,))
-
-
-def every_cost_on_one_side(event: OrderEvent, outcome: float, count: int) -> Tensor:
-    at = event.cost.base_dist.cdf(event.revenue).expand(count, *event.revenue.shape)
-    zero, one = torch.zeros_like(at), torch.ones_like(at)
-    return truncated(event, zero, at) if outcome else truncated(event, at, one)
-
-
-def first_one_chosen_uniformly(event: OrderEvent, outcome: float, count: int) -> Tensor:
-    """The first miss of y = 0, or the alternative that hits of y = 1, without its weights."""
-    at = event.cost.base_dist.cdf(event.revenue).expand(count, *event.revenue.shape)
-    over = at.shape[1]
-    order = torch.arange(over).reshape(over, *(1,) * (at.dim() - 2))
-    first = torch.randint(over, (count,)).reshape(-1, *(1,) * (at.dim() - 1))
-    if outcome:
-        return truncated(event, torch.zeros_like(at), torch.where(order == first, at, 1.0))
-    low = torch.where(order == first, at, 0.0)
-    return truncated(event, low, torch.where(order < first, at, 1.0))
-
-
-def margins_alone(event: OrderEvent, outcome: float, count: int) -> Tensor:
-    return shuffled(by_rejection(event, outcome, count))
-
-
-@pytest.mark.parametrize(
-    ("sampler", "outcome", "shape"),
-    [
-        (ignoring_the_outcome, 0.0, (4,)),
-        (ignoring_the_outcome, 1.0, (4,)),
-        (ignoring_the_outcome, 0.0, (4, 4)),
-        (ignoring_the_outcome, 1.0, (4, 4)),
-        (every_cost_on_one_side, 0.0, (4,)),
-        (every_cost_on_one_side, 1.0, (2, 2)),
-        (first_one_chosen_uniformly, 0.0, (2,)),
-        (first_one_chosen_uniformly, 0.0, (4,)),
-        (first_one_chosen_uniformly, 1.0, (4, 1)),
-        (margins_alone, 0.0, (2,)),
-        (margins_alone, 1.0, (2, 1)),
-    ],
-    ids=lambda value: getattr(value, "__name__", str(value)),
-)
-def test_wrong_samplers_do_not_agree_with_rejection_sampling(
-    sampler: Callable[[OrderEvent, float, int], Tensor], outcome: float, shape: tuple[int, ...]
-) -> None:
-    event = fair_event(shape)
-    draws, r = sampler(event, outcome, DRAWS), event.revenue
-    assert agreement(draws - r, by_rejection(event, outcome, DRAWS) - r) < DIFFERENT
 
 
 #: With `--long all` 200,000 draws of each case and outcome.

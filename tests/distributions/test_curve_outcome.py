@@ -21,7 +21,6 @@ from pyro_gcm.nets.revenue_maps import AxisMap, AxisOfDraws
 INF = math.inf
 SHAPES = [(1,), (2,), (2, 2)]
 LOG_TIME = AxisUnits(torch.log, torch.exp, lambda t: -torch.log(t))
-HALF = math.log(2.0)
 MINUS = AxisUnits(
     lambda y: -y / 2.0, lambda s: -2.0 * s, lambda y: torch.full_like(y, -math.log(2))
 )
@@ -184,20 +183,6 @@ def whole(family: str, shape: tuple[int, ...]) -> AlongAxis:
     return AlongAxis(event, axis, MINUS, validate_args=False)
 
 
-@pytest.mark.long(keep=1)
-@shapes
-@families
-def test_a_whole_distribution_has_the_density_of_its_distribution_function(
-    family: str, shape: tuple[int, ...]
-) -> None:
-    p_y = whole(family, shape)
-    ends = torch.linspace(-300.0, 100.0, 9)
-    area = areas(lambda y: p_y.log_prob(y).exp(), ends).cumsum(0)
-    close = 1e-4 if family == "Laplace" else 1e-10
-    torch.testing.assert_close(area, p_y.cdf(ends[1:]), rtol=0.0, atol=close)
-    assert stats.kstest(p_y.cdf(p_y.sample((4_000,))).numpy(), "uniform").pvalue > DIFFERENT
-
-
 @shapes
 @families
 def test_a_whole_distribution_has_no_mass_at_its_ends(family: str, shape: tuple[int, ...]) -> None:
@@ -209,34 +194,6 @@ def test_a_whole_distribution_has_no_mass_at_its_ends(family: str, shape: tuple[
     )
     y = torch.linspace(-10.0, 10.0, 101)
     assert (higher.cdf(y) <= p_y.cdf(y)).all()
-
-
-@pytest.mark.long(keep=2)
-@shapes
-@families
-@atoms
-def test_levels_have_probabilities_that_add_up_and_costs_of_rejection(
-    infinite: bool, family: str, shape: tuple[int, ...]
-) -> None:
-    event, axis = parts(family, shape, infinite)
-    shifts = axis(torch.tensor([0.9, 0.1, -0.8]))[0]
-    p_y = OrderedLevel(event, shifts, validate_args=False)
-    probabilities = p_y.probabilities()
-    assert float(probabilities.sum()) == pytest.approx(1.0, abs=1e-12)
-    torch.testing.assert_close(
-        probabilities.cumsum(-1)[:3], p_y.cdf(torch.arange(3.0)), rtol=1e-9, atol=1e-10
-    )
-    torch.testing.assert_close(p_y.cumulative().sum(0), (probabilities * torch.arange(4.0)).sum())
-    costs = event.cost.sample((40_000,))
-    levels = p_y.drawn(costs)
-    counts = torch.stack([(levels == k).sum() for k in range(4)])
-    assert stats.chisquare(counts.numpy(), 40_000 * probabilities.numpy()).pvalue > DIFFERENT
-    for level in range(4):
-        draws = p_y.cost_posterior(torch.tensor(float(level))).sample((2_000,))
-        assert (p_y.drawn(draws) == level).all()
-        large = torch.tensor(1e3)
-        kept = costs[levels == level][:2_000]
-        assert agreement(torch.minimum(draws, large), torch.minimum(kept, large)) > DIFFERENT
 
 
 def test_far_levels_keep_their_digits() -> None:

@@ -23,7 +23,6 @@ from order_event_cases import (
     independent,
     largest_error,
     random_parameters,
-    shapes,
 )
 from pyro.infer import TraceEnum_ELBO, config_enumerate
 
@@ -53,25 +52,6 @@ def test_certain_events_have_no_entropy_and_no_variance() -> None:
     assert event.variance.tolist() == [0.0, 0.0]
     assert event.entropy().tolist() == [0.0, 0.0]
     assert event.sample((50,)).unique(dim=0).tolist() == [[0.0, 1.0]]
-
-
-@families
-@shapes
-@dtypes
-def test_probability_never_falls_when_a_revenue_rises(
-    family: str, shape: tuple[int, ...], dtype: torch.dtype
-) -> None:
-    full = torch.Size((500, *shape))
-    loc, scale = random_parameters(full, dtype)
-    revenue = loc + 3.0 * scale * torch.randn(full, dtype=dtype)
-    cost = independent(family, loc, scale, len(shape))
-    low = OrderEvent(cost, revenue).log_probs()
-    for step in (1e-3, 1.0):
-        more = revenue + step * scale * torch.rand(full, dtype=dtype).round()
-        high = OrderEvent(cost, more).log_probs()
-        assert (high[1] >= low[1]).all()
-        assert (high[0] <= low[0]).all()
-        assert (high[1] > low[1]).any()
 
 
 def test_event_between_tensors_is_the_strict_product_order() -> None:

@@ -89,25 +89,6 @@ def test_costs_agree_with_outcomes_however_unlikely(p0: float, dtype: torch.dtyp
         assert ((c < k).all(-1).to(dtype) == y).all()
 
 
-@sizes
-@atoms
-@outcomes
-def test_density_is_that_of_bayes_rule(outcome: float, p0: float, size: int) -> None:
-    pair = event(size, p0, (5,))
-    k = pair.revenue.sample((20,))
-    finite = getattr(pair.cost, "cost", pair.cost).base_dist
-    given = (1.0 - p0) * torch.special.ndtr((k - finite.loc) / finite.scale).prod(-1)
-    gap = torch.hypot(finite.scale, pair.revenue.base_dist.scale)
-    evidence = (1.0 - p0) * torch.special.ndtr(
-        (pair.revenue.base_dist.loc - finite.loc) / gap
-    ).prod(-1)
-    if not outcome:
-        given, evidence = 1.0 - given, 1.0 - evidence
-    wanted = pair.revenue.log_prob(k).exp() * given / evidence
-    posterior = pair.revenue_posterior(torch.tensor(outcome).double())
-    torch.testing.assert_close(posterior.log_prob(k).exp(), wanted, rtol=1e-9, atol=1e-12)
-
-
 def test_only_what_is_random_has_a_posterior_and_costs_only_given_a_revenue() -> None:
     cost, known, one = normal(2), torch.zeros(2), torch.tensor(1.0)
     for pair in ((known, cost), (cost, known)):

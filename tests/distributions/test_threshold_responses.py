@@ -10,7 +10,6 @@ import torch
 from mpmath import mp, mpf
 from mpmath_reference import event_log_probs, normal_quantile, worst_error
 from order_event_cases import atoms, dtypes, threshold_response
-from scipy import integrate
 from torch import Tensor
 
 from pyro_gcm.distributions import OrderEvent, ThresholdNormal, ThresholdQuantile
@@ -98,26 +97,6 @@ def test_mean_is_the_formula_of_appendix_d3_in_both_tails(u: float, dtype: torch
     assert p_y.variance.item() == pytest.approx(0.49)
 
 
-@shapes
-@dtypes
-@pytest.mark.parametrize(
-    ("family", "infinite"),
-    [("Normal", True), *((f, False) for f in ("Normal", "Logistic", "Laplace", "Gumbel"))],
-    ids=str,
-)
-def test_weights_with_the_cost_drawn_equal_the_collapsed_weights(
-    family: str, infinite: bool, dtype: torch.dtype, shape: tuple[int, ...], gumbel: type
-) -> None:
-    p_y = threshold_response(shape, (6,), family, dtype, infinite)
-    y = p_y.sample()
-    posterior = p_y.cost_posterior(y)
-    c = posterior.sample((30,))
-    explicit = p_y.event.cost.log_prob(c) + p_y.given_cost(c).log_prob(y) - posterior.log_prob(c)
-    tolerance = 1e-5 if dtype == torch.float32 else 1e-12
-    collapsed = p_y.log_prob(y).expand(30, 6)
-    torch.testing.assert_close(explicit, collapsed, rtol=0, atol=tolerance)
-
-
 @pytest.mark.parametrize("distance", [-40.0, -9.0, 6.0, 12.0], ids="a={:g}".format)
 def test_weights_are_equal_however_far_y_lies_from_the_threshold(distance: float) -> None:
     p_y = threshold_response((2,))
@@ -127,23 +106,6 @@ def test_weights_are_equal_however_far_y_lies_from_the_threshold(distance: float
         joint = p_y.event.cost.log_prob(c) + p_y.given_cost(c).log_prob(y)
         weight = joint - posterior.log_prob(c)
         torch.testing.assert_close(weight, p_y.log_prob(y), rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("explicit", [False, True], ids=["collapsed", "given cost"])
-def test_gradients_pass_gradcheck(explicit: bool) -> None:
-    revenue = torch.randn(3, 2, dtype=torch.float64)
-    loc = torch.randn(3, 2, dtype=torch.float64)
-    rest = [torch.rand(3, dtype=torch.float64) + 0.5 for _ in range(4)]
-    cost = revenue - torch.tensor([[0.5], [0.5], [-0.5]])
-
-    def log_prob(revenue: Tensor, loc: Tensor, *rest: Tensor) -> Tensor:
-        y, *parameters = rest
-        event = OrderEvent(dist.Normal(loc, 1.0).to_event(1), revenue)
-        p_y = ThresholdNormal(event, *parameters)
-        return (p_y.given_cost(cost) if explicit else p_y).log_prob(y)
-
-    leaves = [t.requires_grad_() for t in (revenue, loc, *rest)]
-    assert torch.autograd.gradcheck(log_prob, leaves)
 
 
 def test_without_a_cost_it_is_a_normal_distribution() -> None:
@@ -192,21 +154,6 @@ def test_log_density_differences_are_minus_pinball_loss_differences(
     y = torch.linspace(-40.0, 40.0, 81, dtype=torch.float64)
     log_p, loss = p_y.log_prob(y), pinball(y - p_y.loc, r) / scale
     torch.testing.assert_close(log_p - log_p[0], loss[0] - loss, rtol=1e-12, atol=1e-12)
-
-
-@levels
-def test_density_integrates_to_one_with_the_level_below_the_quantile(level: float) -> None:
-    p_y = quantile_response(torch.tensor(level, dtype=torch.float64))
-    middle = p_y.loc.item()
-
-    def density(y: float) -> float:
-        return p_y.log_prob(torch.tensor(y, dtype=torch.float64)).exp().item()
-
-    # Each side decays with scale/(1 - level) or scale/level.
-    below = integrate.quad(density, middle - 60.0 * p_y.laplace.left_scale.item(), middle)[0]
-    above = integrate.quad(density, middle, middle + 60.0 * p_y.laplace.right_scale.item())[0]
-    assert below == pytest.approx(level, abs=1e-7)
-    assert below + above == pytest.approx(1.0, abs=1e-7)
 
 
 @levels

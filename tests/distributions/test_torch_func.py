@@ -158,18 +158,6 @@ def test_gradients_of_rows_are_those_of_autograd(case: str) -> None:
 
 
 @cases
-def test_stacked_parameters_share_their_data(case: str) -> None:
-    parameters, observed = inputs_of(case)
-    stacked = {name: torch.stack([v, v + 0.1 * v.abs()]) for name, v in parameters.items()}
-    log_p = vmap(lambda loc, s: CASES[case]({**parameters, "loc": loc, "scale": s, **observed}))
-    found = log_p(stacked["loc"], stacked["scale"])
-    for k in range(2):
-        chosen = {"loc": stacked["loc"][k], "scale": stacked["scale"][k]}
-        wanted = CASES[case]({**parameters, **chosen, **observed})
-        torch.testing.assert_close(found[k], wanted, rtol=1e-11, atol=1e-13)
-
-
-@cases
 def test_jacobians_and_hessians_are_those_of_autograd(case: str) -> None:
     parameters, observed = inputs_of(case)
     rows = slice(1, 4)

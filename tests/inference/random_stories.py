@@ -5,19 +5,16 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pyro
 import pyro.distributions as dist
 import torch
 from pyro import poutine
-from pyro.infer import Trace_ELBO
 from torch import Tensor
 
 from pyro_gcm import GCM
 from pyro_gcm.distributions import shifted
-from pyro_gcm.inference import conditional, of_rows
-from pyro_gcm.inference.reading import of
+from pyro_gcm.inference import of_rows
 
-GROUPS, DRAWS = 4, 20_000
+GROUPS = 4
 SEEN, FINITE = ("seen", "seen yes"), ("bernoulli", "categorical")
 WIDE = ("normal", "student", "lognormal", "exponential", "gamma", "beta")
 KINDS = (*WIDE, *FINITE, *SEEN, "shared")
@@ -118,59 +115,3 @@ def random_model(seed: int) -> Any:
             return {site["name"]: sample(site["name"], prior) for site in common}
 
     return (WithShared if common else Story)(3, 2, seed=seed, num_samples=2048)
-
-
-@torch.no_grad()
-def against_program(model: Any, x: Tensor, r: Tensor, y: Tensor) -> dict[str, float]:
-    """How far predictions, posterior means (in prior sd) and the loss are from Pyro's program."""
-    model.eval()
-    torch.manual_seed(1)
-    shared: dict[str, Tensor] = {}
-
-    def draw(name: str, q: Any) -> Tensor:
-        return shared.setdefault(name, of(q).sample((DRAWS, 1)))
-
-    if model.shared_sites():
-        model.guide_shared(draw)
-    program = poutine.condition(conditional(model.model), data=shared)
-    with pyro.plate("draws", DRAWS, dim=-2):
-        trace = poutine.trace(program).get_trace(x, r, y)
-    trace.compute_log_prob()
-    log_w = torch.zeros(DRAWS, len(x))
-    for name in trace.observation_nodes:
-        log_p = trace.nodes[name].get("log_prob")
-        if name not in (*shared, "y") and log_p is not None and log_p.shape[-1:] == y.shape:
-            log_w = log_w + log_p
-    outcome = trace.nodes["y"]
-    p = (log_w.softmax(0) * outcome["fn"].mean).sum(0)
-    found = {"predict": (model.predict(x, r) - p).abs().max().item()}
-    weights = (log_w + outcome["log_prob"]).softmax(0)
-    draws = model.posterior(x, r, y, num_samples=1000, progress=False)
-    errors = []
-    for name in set(trace.stochastic_nodes) & set(draws) - {"y", *shared}:
-        value = trace.nodes[name]["value"]
-        value = value.expand(DRAWS, len(x), *value.shape[2:]).float()
-        at = weights.reshape(*weights.shape, *(1,) * (value.dim() - 2))
-        off = draws[name].float().mean(0) - (at * value).sum(0)
-        errors.append((off.abs() / value.std(0).clamp(min=1e-3)).max().item())
-    return {**found, "posterior": max(errors), "loss": loss_difference(model, x, r, y)}
-
-
-def loss_difference(model: Any, x: Tensor, r: Tensor, y: Tensor) -> float:
-    """The loss of one draw by the reader of `fit`, less that by Pyro's ELBO for the same draw."""
-    from pyro_gcm.inference.scored import Scored
-
-    pair = model.training_pair()
-    if pair.enumerated:
-        return 0.0  # Pyro's bound averages otherwise over what it does not sum out
-    bound = Trace_ELBO(num_particles=1, max_plate_nesting=1)
-    read = Scored(model, pair.plan, bound).read(x, r, y)
-    ours = read.row_losses(len(x)).sum()
-    names = [*pair.sampled, *model.shared_sites()]
-    known = {name: read.values[name][0] for name in pair.sampled if name in read.values}
-    known |= read.known_shared
-    assert set(known) == set(names)
-    sides = (poutine.condition(side, data=known) for side in (pair.program, pair.guide))
-    log_p, log_q = (poutine.trace(side).get_trace(x, r, y) for side in sides)
-    theirs = log_q.log_prob_sum() - log_p.log_prob_sum()
-    return float((ours - theirs).abs() / ours.abs())

@@ -12,15 +12,15 @@ import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
-from random_stories import against_program, random_model, rows
+from random_stories import random_model, rows
 from torch import Tensor
 
 from pyro_gcm import GCM, MemberGCM, fit
 from pyro_gcm.distributions import shifted
 from pyro_gcm.inference import check_story, conditional, of_rows
+from pyro_gcm.testing import StoryTests
 
 X, R, Y = rows(60)
-ONE = torch.ones(60)
 
 
 def told(lines: Callable[..., Any], base: Any = GCM, **options: Any) -> Any:
@@ -269,22 +269,27 @@ def test_sites_that_all_rows_share_have_a_draw_for_each_and_any_support() -> Non
     assert ((draws.log_evidence - wanted).abs() < 5.0 * error).all()
 
 
+class RandomStory(StoryTests):
+    """The column of groups is not a random number."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def make(self) -> Any:
+        return random_model(self.seed)
+
+    def rows(self, model: Any, count: int) -> Any:
+        return rows(count)
+
+
 @pytest.mark.long(keep=16)
 @pytest.mark.parametrize("seed", range(160))
 def test_stories_made_at_random_mean_what_pyros_program_says(seed: int) -> None:
-    model = random_model(seed)
-    x, r, y = rows(40)
-    model.learn_units(x, r, y)
-    check_story(model, x, r)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*effective sample size below 100")
-        found = against_program(model, x[:4], r[:4], y[:4])
-    # Errors: of 2,048 points of noise .005, of 20,000 weighted draws of the program .01.
-    assert found["predict"] < 0.05
-    # 1,000 draws: .04 sd where the weights are equal, three times that in the poorest story.
-    assert found["posterior"] < 0.5
-    # Losses are computed by Pyro and by the reader for the same draws.
-    assert found["loss"] < 1e-3
+    tests = RandomStory(seed)
+    tests.test_every_reader_takes_the_story_alike()
+    tests.test_the_loss_of_fit_is_that_of_pyro()
+    tests.test_predictions_are_averages_over_the_program()
+    tests.test_posteriors_are_those_of_importance_sampling()
 
 
 def test_conditioning_on_costs_that_are_integrated_out_is_refused() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import pickle
@@ -13,7 +12,6 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from disks import full_disk
 from training_cases import Rows
 from training_runs import goes_on, same, stop_at, weights
 
@@ -173,22 +171,3 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_first_step(
     with pytest.raises(OSError, match=r"run.pt could not be written: "):
         fit(GCM(3, 2), *toy, **OPTIONS, checkpoint=path, callback=steps.append)
     assert not steps
-
-
-def test_a_disk_that_fills_up_leaves_the_last_checkpoint(toy: Rows, tmp_path: Path) -> None:
-    whole, path = GCM(3, 2), tmp_path / "run.pt"
-    fit(whole, *toy, **OPTIONS)
-    with contextlib.ExitStack() as stack:
-
-        def fill(step: int) -> None:
-            if step == 6:  # in the second epoch
-                stack.enter_context(full_disk())
-
-        with pytest.raises(OSError, match=r"run.pt could not be written: File too large; what was"):
-            fit(GCM(3, 2), *toy, **OPTIONS, checkpoint=path, callback=fill)
-    assert list(tmp_path.iterdir()) == [path]
-    steps: list[int] = []
-    resumed = GCM(3, 2)
-    fit(resumed, *toy, **OPTIONS, checkpoint=path, callback=steps.append)
-    assert steps[0] == 5
-    assert same(weights(whole), weights(resumed))

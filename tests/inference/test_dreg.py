@@ -12,8 +12,7 @@ import pyro.poutine as poutine
 import pytest
 import torch
 from elbo_toy import DTYPE, ROWS, N, Toy, bound, counts, loops, normal
-from pyro.infer import SVI
-from pyro.infer.autoguide import AutoDiagonalNormal, AutoNormal
+from pyro.infer.autoguide import AutoDiagonalNormal
 from torch import Tensor
 
 
@@ -256,34 +255,6 @@ def test_global_latent_of_model_and_guide_has_one_weight_with_all_rows() -> None
 
 
 # As any bound of Pyro
-
-
-def test_svi_and_elbo_module_train_an_automatic_guide() -> None:
-    toy = NearPosterior()
-    guide = AutoNormal(toy.model)
-    guide()
-    elbo = bound(num_particles=8)
-    svi = SVI(toy.model, guide, pyro.optim.Adam({"lr": 0.05}), elbo)
-    before = svi.evaluate_loss()
-    for _ in range(200):
-        svi.step()
-    assert svi.evaluate_loss() < before
-    # The means of the posterior, from about 0.7 off.
-    assert (guide.median()["z"] - 0.8 * toy.y).abs().mean() < 0.05
-    module = elbo(toy.model, guide)
-    module().backward()
-    assert all(p.grad is not None for p in module.parameters())
-
-
-def test_retained_graph_gives_the_same_gradient_again() -> None:
-    toy = Toy()
-    elbo = bound()
-    loss = elbo.differentiable_loss(toy.model, toy.guide)
-    first = torch.autograd.grad(loss, toy.phi, retain_graph=True)
-    assert first == torch.autograd.grad(loss, toy.phi)
-    elbo.retain_graph = True
-    elbo.loss_and_grads(toy.model, toy.guide)
-    assert all(p.grad is not None for p in toy.phi)
 
 
 def test_log_weights_have_no_gradient_of_their_own() -> None:

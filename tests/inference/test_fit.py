@@ -19,26 +19,6 @@ from pyro_gcm import GCM, fit
 from pyro_gcm.baselines import MLP
 
 
-def trains(model: Any, rows: Any, **options: Any) -> None:
-    """The loss falls, every parameter that p(y | x, r) has moves and no other does."""
-    before = weights(model)
-    result = fit(model, *rows, **{**QUICK, "epochs": 8, "learning_rate": 0.02, **options})
-    loss = result.history.loss
-    assert loss.iloc[-1] < loss.iloc[0] - 0.03
-    after = weights(model)
-    moved = {name for name, _ in model.named_parameters() if (before[name] != after[name]).any()}
-    assert moved == set(model.trained_parameters())
-    assert not any(name.startswith("r_decoder.") for name in moved)
-
-
-@pytest.mark.parametrize(
-    ("elbo", "guide"),
-    [("iwae", "prior"), ("elbo", "amortised"), ("mean_field", "amortised"), ("renyi", "prior")],
-)
-def test_every_bound_trains_every_parameter(elbo: Any, guide: str, toy: Rows) -> None:
-    trains(GCM(3, 2, guide=guide), toy, elbo=elbo)
-
-
 class Laplace(nn.Module):
     """x -> independent Laplace, as prior or (with r and y) as guide."""
 
@@ -49,53 +29,6 @@ class Laplace(nn.Module):
     def forward(self, *context: Tensor | None) -> Any:
         given = [c if c.dim() == 2 else c[:, None] for c in context if c is not None]
         return dist.Laplace(self.linear(torch.cat(given, -1)), 1.0).to_event(1)
-
-
-class Squash(nn.Module):
-    """An increasing revenue map of one's own: softsign of a positive multiple."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.log_rate = nn.Parameter(torch.zeros(2))
-
-    def forward(self, r: Tensor) -> Tensor:
-        return nn.functional.softsign(r * self.log_rate.exp())
-
-
-def test_parts_of_ones_own_are_trained(toy: Rows) -> None:
-    """`tests/models/test_swap_matrix.py` trains those of the package."""
-    model = GCM(3, 2, prior=Laplace(), guide=Laplace(3 + 2 + 1), revenue_map=Squash())
-    before = weights(model)
-    trains(model, toy, learning_rate=0.03)
-    change = model.z_guide.linear.weight - before["z_guide.linear.weight"]
-    assert (change.abs().sum(0) > 0).all()  # it reads x, r and y
-
-
-@pytest.mark.parametrize(
-    ("dtype", "response", "options"),
-    [
-        (torch.float32, "binary", {"alternatives": 2, "costs": 3}),
-        (torch.float32, "continuous", {}),
-        (torch.float32, "quantile", {}),
-        (torch.float64, "binary", {}),
-        (torch.float64, "continuous", {"alternatives": 2, "costs": 3}),
-        (torch.float64, "quantile", {"alternatives": 2, "costs": 3}),
-    ],
-)
-def test_every_kind_of_model_trains_in_its_own_precision(
-    dtype: torch.dtype, response: str, options: dict[str, Any], toy: Rows
-) -> None:
-    x, r, y = toy
-    if response != "binary":
-        y = 1000.0 + 100.0 * (x[:, 0] + 0.3 * y)
-    if response == "quantile":
-        r = torch.rand(len(x), 1)
-    model = GCM(3, r.shape[1], response=response, **options).to(dtype)
-    result = fit(model, x, r, y, **{**QUICK, "epochs": 6}, learning_rate=0.02)
-    assert result.history.loss.iloc[-1] < result.history.loss.iloc[0]
-    floats = {v.dtype for v in model.state_dict().values() if v.is_floating_point()}
-    assert floats == {dtype}
-    assert model.predict(x, r).dtype == dtype
 
 
 # Options

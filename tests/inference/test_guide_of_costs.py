@@ -12,8 +12,6 @@ import pyro.poutine as poutine
 import pytest
 import torch
 from pyro.infer import (
-    HMC,
-    MCMC,
     SVI,
     Importance,
     RenyiELBO,
@@ -24,8 +22,7 @@ from pyro.infer import (
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM
-from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.inference import ImportanceWeightedELBO, collapse, conditional, uncollapse
+from pyro_gcm.inference import ImportanceWeightedELBO, collapse, uncollapse
 
 Rows = tuple[Tensor, Tensor, Tensor]
 REFUSED = "'c' where it contradicts y.*collapse.model.*CostPosterior"
@@ -70,21 +67,6 @@ def test_every_bound_refuses_them(program: str, bound: Any) -> None:
     explicit = EXPLICIT[program](GCM(3, 2, z_dim=2))
     with pytest.raises(RuntimeError, match=REFUSED):
         trained(explicit, autoguide.AutoNormal(explicit), rows(), bound)
-
-
-def test_what_the_error_says_to_do_works() -> None:
-    model = GCM(3, 2, z_dim=2)
-    program = conditional(model.model)
-    losses = trained(program, autoguide.AutoNormal(program), rows())
-
-    def guide(x: Tensor, r: Tensor, y: Tensor) -> None:
-        with pyro.plate("data", len(x), dim=-1):
-            z, _ = pyro.sample("z", model.z_dist(x)), pyro.sample("w", model.w_dist())
-            event = model.y_dist(model.c_dist(z, x), x, r)
-            pyro.sample("c", model.cost_units(r).of(event.cost_posterior(y)))
-
-    losses += trained(model.model, guide, rows())
-    assert all(map(math.isfinite, losses))
 
 
 # Where a density of 0 is right
@@ -143,21 +125,6 @@ def test_importance_sampling_meets_a_density_of_zero(program: str) -> None:
         assert evidence == pytest.approx(bound.loss(collapse(model), prior, *data), abs=0.1)
 
 
-@programs
-def test_mcmc_meets_a_density_of_zero(program: str) -> None:
-    model, (x, r, y) = GCM(3, 2, z_dim=2).requires_grad_(False).eval(), rows(2)
-    c = r + torch.where(y == 1.0, -0.05, 0.05).unsqueeze(-1)  # near the edge
-    start = {"c": c, "z": torch.zeros(2, 2), "w": torch.zeros(2, 2)}
-    kernel = HMC(EXPLICIT[program](model), step_size=0.15, num_steps=3, adapt_step_size=False)
-    sampler = MCMC(
-        kernel, num_samples=25, warmup_steps=0, initial_params=start, disable_progbar=True
-    )
-    sampler.run(x, r, y)
-    costs = sampler.get_samples()["c"]
-    assert len(costs.unique(dim=0)) > 1
-    assert torch.equal(OrderEvent(costs, r).mean, y.expand(25, 2))  # the others were rejected
-
-
 def test_masked_outcomes_are_not_contradicted() -> None:
     model, (x, r, y) = GCM(3, 2, z_dim=2), rows()
     program = poutine.mask(model.model, mask=torch.zeros(8, dtype=torch.bool))
@@ -184,9 +151,6 @@ def test_a_response_without_a_jump_is_trained_in_silence(program: str) -> None:
 
 
 # Costs that are drawn from p(c|z) while y is observed
-
-
-responses = pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])
 
 
 def pair(response: str) -> tuple[GCM, Tensor, Tensor, Tensor]:

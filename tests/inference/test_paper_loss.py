@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pyro.distributions as dist
 import pytest
 import torch
 import zoo
-from torch import Tensor, nn
+from torch import Tensor
 
 from pyro_gcm import IGCM
-from pyro_gcm.inference import ImportanceWeightedELBO
 from pyro_gcm.inference.scored import Scored
 from pyro_gcm.nets import ConditionalMultivariateNormal, RevenueGuide
 
@@ -150,67 +148,10 @@ def test_loss_and_gradients_equal_the_equation_of_the_paper(
 # Not a bound: one row, one dimension, everything Gaussian
 
 
-class Fixed(nn.Module):
-    """N(slope * its one-dimensional input + loc, scale^2), whatever else it is given."""
-
-    def __init__(self, loc: float, scale: float, slope: float = 0.0) -> None:
-        super().__init__()
-        self.loc, self.scale, self.slope = loc, scale, slope
-
-    def forward(self, first: Tensor, *_: Any) -> Any:
-        return dist.Normal(self.loc + self.slope * first, self.scale).to_event(1)
-
-
 # z ~ N(0, 1), k ~ N(0, 1), c = 0.8 z + 0.3 + 0.5 e, r = k + 0.6 e'; one row with r = 1.2, y = 0.
 SLOPE, SHIFT, COST, NOISE, R = 0.8, 0.3, 0.5, 0.6, 1.2
-
-
-@pytest.fixture
-def toy() -> IGCM:
-    """The toy as an IGCM; its q(k | x, r) is N(0.3, 0.8^2), between p(k) and p(k | r, y)."""
-    model = IGCM(
-        1,
-        1,
-        prior=Fixed(0.0, 1.0),
-        z_dim=1,
-        kernel_prior=Fixed(0.0, 1.0),
-        kernel_guide=Fixed(0.3, 0.8),
-        cost_family=Fixed(SHIFT, COST, SLOPE),
-    ).double()
-    model.dr_net = Fixed(0.0, NOISE)
-    raw = torch.tensor(1.0).double().mul(10.0).expm1().log() / 10.0
-    model.loading.raw_weight.data.fill_(raw)
-    return model
 
 
 def rows(count: int) -> tuple[Tensor, Tensor, Tensor]:
     x = torch.zeros(count, 1, dtype=torch.float64)
     return x, torch.full_like(x, R), torch.zeros(count, dtype=torch.float64)
-
-
-def evidence() -> float:
-    """log p(y, r | x) of the row, by quadrature over k."""
-    k = torch.linspace(-9.0, 9.0, 40_001, dtype=torch.float64)
-    p_k = torch.exp(-0.5 * k**2 - 0.5 * LOG_2_PI)
-    p_r = torch.exp(-0.5 * ((R - k) / NOISE) ** 2 - 0.5 * LOG_2_PI) / NOISE
-    p_y = torch.special.ndtr(-(k - SHIFT) / math.hypot(SLOPE, COST))
-    return torch.trapezoid(p_k * p_r * p_y, k).log().item()
-
-
-def test_paper_loss_promises_more_than_the_evidence(toy: IGCM) -> None:
-    value = -read(toy, rows(400), 256).row_losses(1).mean().item()
-    # Its limit for many draws, in closed form.
-    p_y = torch.special.ndtr(
-        torch.tensor((SHIFT - 0.3) / math.hypot(math.hypot(SLOPE, COST), 0.8)).double()
-    )
-    spread = math.hypot(0.8, NOISE)
-    log_r = -0.5 * ((R - 0.3) / spread) ** 2 - math.log(spread) - 0.5 * LOG_2_PI
-    divergence = 0.5 * (0.8**2 + 0.3**2 - 1.0) - math.log(0.8)
-    limit = p_y.log().item() + log_r - divergence
-    assert value == pytest.approx(limit, abs=0.01)
-    bound = ImportanceWeightedELBO(100_000, max_plate_nesting=1)
-    true = toy.training_pair("conditional")  # log p(y | r, x)
-    estimate = -bound.loss(true.program, true.guide, *rows(1)).item()
-    estimate += dist.Normal(0.0, math.hypot(1.0, NOISE)).log_prob(torch.tensor(R)).item()
-    assert estimate == pytest.approx(evidence(), abs=0.01)
-    assert value > evidence() + 0.05

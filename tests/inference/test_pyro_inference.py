@@ -18,10 +18,8 @@ from pyro.infer import (
     NUTS,
     SVI,
     Predictive,
-    RenyiELBO,
     Trace_ELBO,
     TraceMeanField_ELBO,
-    autoguide,
 )
 from pyro.infer.autoguide import AutoNormal
 from torch import Tensor
@@ -48,30 +46,6 @@ def untrained(model: GCM, before: dict[str, Tensor]) -> list[str]:
 
 def learned(losses: list[float]) -> bool:
     return losses[-1] < min(0.62, losses[0] - 0.1)
-
-
-@pytest.mark.parametrize(
-    ("bound", "guide", "response"),
-    [
-        (ImportanceWeightedELBO, "prior", "continuous"),
-        (Trace_ELBO, "prior", "binary"),
-        (TraceMeanField_ELBO, "amortised", "binary"),
-        (RenyiELBO, "amortised", "continuous"),
-    ],
-)
-def test_every_bound_trains_the_pair_under_svi(
-    bound: Any, guide: str, response: str, toy: Rows
-) -> None:
-    if response == "continuous":
-        toy = toy._replace(y=toy.x[:, 0] + 0.3 * toy.y)
-    model = GCM(3, 2, guide=guide, response=response)
-    before = weights(model)
-    losses = by_svi(model, toy, bound)
-    assert losses[-1] < losses[0] - 0.1
-    assert not untrained(model, before)
-    for name, value in model.named_parameters():  # what p(y | x, r) does not use
-        if name.startswith("r_decoder."):
-            assert torch.equal(before[name], value)
 
 
 @pytest.mark.parametrize(
@@ -151,26 +125,6 @@ def posterior_mean(model: GCM, x: Tensor, r: Tensor, y: Tensor) -> tuple[Tensor,
     log_p = trace.nodes["y"]["log_prob"]
     mean = (log_p.softmax(0).unsqueeze(-1) * z).sum(0)
     return mean, log_p.exp().mean(0).log()
-
-
-@pytest.mark.long(keep=0)
-@pytest.mark.parametrize("kind", ["AutoNormal", "AutoDiagonalNormal"])
-def test_autoguide_finds_the_posterior_of_z(
-    kind: str, fixed: tuple[GCM, Tensor, Tensor, Tensor]
-) -> None:
-    model, x, r, y = fixed
-    program = conditional(model.model)
-    guide = getattr(autoguide, kind)(program)
-    # One plate of draws around the plate of rows, where the guide has such a plate itself.
-    vectorized = kind == "AutoNormal"
-    bound = Trace_ELBO(num_particles=4, vectorize_particles=vectorized, max_plate_nesting=1)
-    svi = SVI(program, guide, pyro.optim.Adam({"lr": 0.03}), bound)
-    losses = [svi.step(x, r, y) for _ in range(200)]
-    mean, evidence = posterior_mean(model, x, r, y)
-    found = guide.median(x, r, y)["z"]
-    assert (found - mean).abs().max() < 0.35  # the posterior's width is about 1
-    assert torch.corrcoef(torch.stack([found.flatten(), mean.flatten()]))[0, 1] > 0.9
-    assert -sum(losses[-50:]) / 50 == pytest.approx(evidence.sum().item(), abs=0.5)
 
 
 def nuts(model: GCM, rows: tuple[Tensor, ...], depth: int, count: int) -> dict[str, Tensor]:

@@ -8,7 +8,6 @@ import pyro
 import pyro.distributions as dist
 import pytest
 import torch
-import zoo
 from pyro.infer import RenyiELBO, Trace_ELBO, TraceMeanField_ELBO
 from torch import Tensor, nn
 from training_cases import (
@@ -61,20 +60,6 @@ def loss_through_pyro(bound: Any, pair: Any, columns: Any) -> Tensor:
         )
         guide = DrivenSites(OfSites(), bound)(pair.guide)
     return bound.differentiable_loss(pair.program, guide, *columns)
-
-
-@pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("kind", ["joint", "joint, continuous"])
-def test_a_joint_model_is_scored_as_pyro_does(kind: str) -> None:
-    model, data = zoo.with_units(kind), zoo.rows_of(kind)
-    columns = [*data]
-    pair = model.training_pair(model.objective)
-    bound = pair.bound(None, 4)
-    read = DrivenStory(OfSites(), model, pair.plan, bound).read(*columns).row_losses(1).sum()
-    of_pyro = loss_through_pyro(bound, pair, columns)
-    both = (loss_and_gradient(model, each) for each in (read, of_pyro))
-    for mine, theirs in zip(*both, strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-9, atol=1e-9)
 
 
 class Mine(TraceMeanField_ELBO):

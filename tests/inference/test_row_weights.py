@@ -92,18 +92,6 @@ def test_copies_of_a_row_are_held_out_together(toy: Rows) -> None:
     assert 0 < len(rows.held_out) <= 0.2 * len(copies)
 
 
-def test_equal_weights_and_factors_change_nothing(toy: Rows) -> None:
-    weight = torch.linspace(0.1, 2.0, 200, dtype=torch.float64)
-    for given, others in (
-        (None, (torch.full((200,), 10.0), torch.full((200,), 0.3))),
-        (weight, (3.0 * weight, weight / 7.0)),
-    ):
-        fit(model := GCM(3, 2), *toy, sample_weight=given, **QUICK)
-        for other in others:
-            fit(again := GCM(3, 2), *toy, sample_weight=other, **QUICK)
-            assert same(weights(model), weights(again))
-
-
 def test_only_ratios_of_weights_matter(toy: Rows) -> None:
     weight = torch.linspace(0.0, 2.0, 200, dtype=torch.float64)
     found = []
@@ -140,25 +128,6 @@ def test_losses_are_weighted_means(toy: Rows) -> None:
     losses, own = -torch.where(y[order] == 1, p, 1.0 - p).log(), weight[order]
     wanted = float((own * losses).sum() / own.sum())
     assert result.rows[0]["validation_loss"] == pytest.approx(wanted, rel=1e-4)
-
-
-@pytest.mark.long(keep=0)
-def test_members_follow_the_heavy_rows(toy: Rows) -> None:
-    x, r, _ = toy
-    y = (torch.arange(200) % 4 == 0).double()
-    weight = torch.where(y == 1, 4.0, 1.0)
-    options: Any = {"early_stopping": False, "progress": False}
-    options["settings"] = MemberSettings(epochs=5, batch_size=32)
-    plain = fit_members(x, r, y, **options).model.predict(x, r)
-    heavy = fit_members(x, r, y, sample_weight=weight, **options).model.predict(x, r)
-    rate = float((weight * y).sum() / weight.sum())
-    assert float(heavy.mean()) > float(plain.mean()) + 0.1
-    assert float((weight * heavy).sum() / weight.sum()) == pytest.approx(rate, abs=0.1)
-    kept, options["settings"] = torch.arange(200) % 2 == 0, None
-    dropped = fit_members(x, r, y, sample_weight=kept.double(), **options)
-    alone = fit_members(x[kept], r[kept], y[kept], **options)
-    assert dropped.settings == alone.settings
-    assert torch.equal(dropped.model.predict(x, r), alone.model.predict(x, r))
 
 
 class Own(Trace_ELBO):

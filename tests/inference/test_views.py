@@ -10,12 +10,11 @@ import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
-from pyro.infer import Predictive
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.inference import ImportanceWeightedELBO, collapse, conditional, uncollapse
+from pyro_gcm.inference import collapse, conditional, uncollapse
 from pyro_gcm.inference.programs import announce, unannounced
 
 RESPONSES = ["binary", "continuous", "quantile"]
@@ -42,11 +41,6 @@ def outcome_site(program: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
     trace = poutine.trace(program).get_trace(*args)
     trace.compute_log_prob()
     return trace, trace.nodes["y"]
-
-
-def event(model: GCM, z: Tensor, x: Tensor, r: Tensor) -> OrderEvent:
-    """The event given z, with its costs integrated out."""
-    return OrderEvent(model.c_dist(z, x), model.revenue_map(r))
 
 
 @responses
@@ -103,44 +97,6 @@ def test_uncollapse_keeps_the_joint_density_of_the_explicit_program(
     by_row = [sum(one.nodes[name]["log_prob"] for name in names) for one in (trace, explicit)]
     assert by_row[0].isfinite().all()
     torch.testing.assert_close(*by_row)
-
-
-@pytest.mark.parametrize("parallel", [False, True], ids=["one by one", "parallel"])
-@pytest.mark.parametrize("guided", [False, True], ids=["prior", "guide"])
-def test_predictive_shows_costs_that_agree_with_the_data(parallel: bool, guided: bool) -> None:
-    model, x, r, y = pair("binary")
-    guide = {"guide": model.guide} if guided else {}
-    predictive = Predictive(
-        uncollapse(model.model), num_samples=30, return_sites=["c"], parallel=parallel, **guide
-    )
-    c = predictive(x, r, y)["c"]
-    assert c.shape == (30, 40, 2)
-    assert torch.equal((c < r).all(-1).double(), y.expand(30, 40))
-
-
-@responses
-@alternatives
-def test_guide_with_exact_costs_has_the_weights_of_the_collapsed_program(
-    response: str, options: dict[str, Any]
-) -> None:
-    model, x, r, y = pair(response, **options)
-
-    def guide(x: Tensor, r: Tensor, y: Tensor) -> None:
-        with pyro.plate("data", len(x), dim=-1):
-            z = pyro.sample("z", model.z_prior(x))
-            p_y = model.response.distribution(event(model, z, x, r), x, r)
-            pyro.sample("c", p_y.cost_posterior(y))
-
-    elbo = ImportanceWeightedELBO(16, max_plate_nesting=1)
-    explicit = poutine.block(model.model, hide=["w", "x", "r"])
-    # Both guides draw z first, so that the same seed gives the same z.
-    torch.manual_seed(0)
-    with_cost = elbo.log_weights(explicit, guide, x, r, y)
-    torch.manual_seed(0)
-    collapsed = elbo.log_weights(conditional(model), model.guide, x, r, y)
-    assert with_cost.shape == (16, 40)
-    assert collapsed.std() > 0.01
-    torch.testing.assert_close(with_cost, collapsed, rtol=0, atol=1e-8)
 
 
 def test_conditional_shows_only_z_and_y() -> None:

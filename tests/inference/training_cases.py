@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 import zoo
-from pyro.infer import RenyiELBO, TraceEnum_ELBO
+from pyro.infer import TraceEnum_ELBO
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
 from torch.distributions import Independent
@@ -30,7 +30,6 @@ class Rows(NamedTuple):
 QUICK = {"epochs": 3, "batch_size": 64, "num_particles": 8, "progress": False}
 
 
-RENYI = RenyiELBO(0.5, 4, max_plate_nesting=1, vectorize_particles=True)
 MEMBERS = {"members": 3}
 CASES: dict[str, tuple[type[Any], dict[str, Any], dict[str, Any]]] = {
     "prior guide": (GCM, {}, {}),

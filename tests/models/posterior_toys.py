@@ -91,12 +91,6 @@ def asked_rows(case: str) -> tuple[Tensor, Tensor, Tensor]:
     return x, r, outcome if response is None else y
 
 
-def tail(cost: Any, revenue: Tensor) -> Tensor:
-    """F of a normal or logistic cost, written out."""
-    u = (revenue - cost.loc) / cost.scale
-    return torch.sigmoid(u) if "Logistic" in type(cost).__name__ else torch.special.ndtr(u)
-
-
 class Brute(NamedTuple):
     """Draws [N, B, ...] of the explicit program by site; their log-weights before y and with it."""
 

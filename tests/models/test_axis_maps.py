@@ -14,7 +14,7 @@ from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import PiecewiseLinear
-from pyro_gcm.nets.revenue_maps import AxisMap, AxisOfDraws
+from pyro_gcm.nets.revenue_maps import AxisMap
 from pyro_gcm.responses import Survival, WholeDistribution
 
 
@@ -117,17 +117,3 @@ def test_a_map_of_time_of_the_user_gives_the_same_density() -> None:
     torch.testing.assert_close(
         model.log_prob(x, r, exact).exp(), (s[:3] - s[3:]) / (2.0 * step), rtol=1e-5, atol=1e-9
     )
-
-
-@pytest.mark.parametrize("shape", [(3,), (2, 3)], ids=str)
-def test_planes_of_an_axis_are_its_shifts(shape: tuple[int, ...]) -> None:
-    """With the bits of `along`: what a prediction computes, and what training does."""
-    g = torch.Generator().manual_seed(0)
-    axis = AxisMap((5, *shape), 4)
-    with torch.no_grad():
-        weights = axis.weights().reshape(5, 1, *shape, 5)
-        position = torch.randn(7, 1, 32, generator=g, dtype=torch.float64)
-        of_draws = AxisOfDraws(axis, weights, len(shape))
-        shift, _ = of_draws(position)
-        planes = torch.stack(list(of_draws.planes(position)), -1)
-    assert torch.equal(planes, shift.flatten(-len(shape)))

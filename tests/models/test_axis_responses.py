@@ -10,20 +10,12 @@ from axis_toys import CASES, kind_of, model_of, rows
 from scipy import stats
 from torch import Tensor
 
-from pyro_gcm import GCM, audit_monotonicity, fit
+from pyro_gcm import GCM, fit
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.responses import Ordinal, Survival
 
 cases = pytest.mark.parametrize("case", CASES)
 FALLS = {"survival": -1.0, "ordinal": 1.0, "distribution": 1.0}
-
-
-@pytest.mark.long(keep=3)
-@cases
-def test_plain_steps_are_those_of_pyro(case: str) -> None:
-    model, (x, r, y) = model_of(case), rows(case, 200)
-    fit(model, x, r, y, epochs=2, batch_size=100, num_particles=4, progress=False)
-    assert all(parameter.grad is not None for parameter in model.response.parameters())
 
 
 @pytest.mark.long(keep=2)
@@ -180,11 +172,3 @@ def test_methods_for_other_responses_are_refused() -> None:
             survival.predictive(x, r).hazard(times)
     with pytest.raises(ValueError, match="levels must lie strictly between 0 and 1"):
         survival.predictive(x, r).quantile([0.0, 0.5])
-
-
-@pytest.mark.long(keep=0)
-@pytest.mark.parametrize("case", ["survival, members", "ordinal", "distribution, members"])
-def test_the_auditor_finds_no_fall(case: str) -> None:
-    model, (x, r, _) = model_of(case), rows(case, 100, seed=3)
-    audit = audit_monotonicity(model, x, r, pairs=600, progress=False)
-    assert audit.passed

@@ -45,14 +45,6 @@ class Decoder(nn.Module):
         return dist.Laplace(self.linear(context), 0.7).to_event(1)
 
 
-class FullDecoder(Decoder):
-    """context -> columns that are not independent."""
-
-    def forward(self, context: Tensor) -> Any:
-        loc = self.linear(context)
-        return dist.MultivariateNormal(loc, torch.eye(loc.shape[-1]))
-
-
 LOGITS = nn.Sequential(nn.Linear(3, 1), nn.Flatten(-2))
 #: An option, its module, the name of the attribute, and other options.
 PARTS: dict[str, tuple[type, str, Any, str, dict[str, Any]]] = {

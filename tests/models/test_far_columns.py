@@ -12,7 +12,7 @@ import torch
 import zoo
 from torch import Tensor
 
-from pyro_gcm import GCM, audit_monotonicity, baselines, fit, load, save
+from pyro_gcm import GCM, baselines, fit, load, save
 from pyro_gcm.io.export import export
 from pyro_gcm.nets import Standardizer
 from pyro_gcm.responses import Binary
@@ -121,19 +121,6 @@ def test_predictions_are_those_of_columns_near_0(kind: str, move: str, tmp_path:
         )
 
 
-@pytest.mark.long(keep=0)
-@pytest.mark.parametrize("kind", ["plain", "continuous", "members"])
-@pytest.mark.parametrize("move", ["1e8 spreads", "times 1e39"])
-def test_predictions_do_not_fall_in_revenues_far_from_0(kind: str, move: str) -> None:
-    rows = Rows(kind, *MOVES[move])
-    model = fitted(kind, rows)
-    audit = audit_monotonicity(
-        model, rows.x, rows.r, pairs=2000, seed=0, tolerance=0.0, dtype="float64"
-    )
-    assert audit.pairs > 1000
-    assert (audit.violations, audit.rounding) == (0, 0)
-
-
 @pytest.mark.long(keep=3)
 @pytest.mark.parametrize("response", ["binary", "continuous"])
 @pytest.mark.parametrize("move", MOVES)
@@ -194,22 +181,6 @@ def test_a_map_without_a_value_is_named_with_the_revenue() -> None:
         model.predict(x, [[0.0], [-6.0]])
     with pytest.raises(ValueError, match="revenue_map gives NaN"):
         model.surface(x, [[0.0], [-6.0]])
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_read_exactly_and_no_type_of_a_model(dtype: torch.dtype) -> None:
-    rows = Rows("plain")
-    x, r, y = (v.to(dtype) for v in (rows.x, rows.r, rows.y))
-    model: Any = zoo.trained("plain", torch.float32)
-    assert torch.equal(model.predict(x, r), model.predict(x.float(), r.float()))
-    message = "model must have parameters in float32 or float64, got"
-    for half in (copy.deepcopy(model).to(dtype), baselines.SMM(3, 2).to(dtype)):
-        train: Any = fit if isinstance(half, GCM) else baselines.fit
-        for call in (half.predict, half.surface):
-            with pytest.raises(TypeError, match=message):
-                call(x, r)
-        with pytest.raises(TypeError, match=message):
-            train(half, x, r, y)
 
 
 @pytest.mark.parametrize("name", ["x", "r", "y"])

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyro
 import pyro.distributions as dist
-import pyro.poutine as poutine
 import pytest
 import torch
 import zoo
@@ -124,13 +123,6 @@ def test_given_parts_of_the_program_are_not_drawn() -> None:
     assert not drawn["x"]["is_observed"]
 
 
-def test_standard_prior_draws_z_from_the_standard_normal() -> None:
-    site = sites(GCM(3, 2, prior="standard").model, size=3)["z"]
-    z = site["value"]
-    wanted = dist.Normal(0.0, 1.0).log_prob(z).sum(-1)
-    torch.testing.assert_close(site["fn"].log_prob(z), wanted)
-
-
 def test_guide_is_the_prior_the_amortised_net_or_what_was_passed() -> None:
     x, r, y = rows()
     z = torch.zeros(12, 4)
@@ -224,23 +216,6 @@ def test_trained_parameters_leave_out_the_generative_halves() -> None:
         model.objective = "marginal"
 
 
-def test_the_two_halves_of_the_program_can_be_scored_by_hand() -> None:
-    """x given z and r given w and x, through the units."""
-    model = GCM(3, 2, prior="standard").double()
-    x, r, _ = (t.double() for t in rows())
-    model.x_standardizer.learn(10.0 + 4.0 * x)
-    model.r_standardizer.learn(-3.0 + 5.0 * r)
-    trace = poutine.trace(model.model).get_trace(10.0 + 4.0 * x, -3.0 + 5.0 * r)
-    trace.compute_log_prob()
-    z, w = (trace.nodes[name]["value"] for name in ("z", "w"))
-    standard = model.x_standardizer(10.0 + 4.0 * x), model.r_standardizer(-3.0 + 5.0 * r)
-    decoded = model.x_decoder(z), model.r_decoder(torch.cat([w, standard[0]], 1))
-    units = model.x_standardizer, model.r_standardizer
-    for name, decoder, value, unit in zip("xr", decoded, standard, units, strict=True):
-        wanted = decoder.log_prob(value) - unit.scale.log().sum()
-        torch.testing.assert_close(trace.nodes[name]["log_prob"], wanted)
-
-
 Call = Callable[[Any, Tensor, Tensor, Tensor], Any]
 PROGRAM_ERRORS: dict[str, tuple[type, Call, str]] = {
     "x": (GCM, lambda m, x, r, y: m.model(), r"x must be given: the prior p\(z\|x\) reads it"),
@@ -263,11 +238,3 @@ def test_program_that_draws_its_covariates_refuses_a_wrong_size_and_a_kernel_tha
         GCM(3, 2, prior="standard").model(size=0)
     with pytest.raises(ValueError, match="x must be given: the kernel prior"):
         IGCM(3, 2, prior="standard", kernel_prior="conditional").model()
-
-
-@pytest.mark.parametrize("hidden", [8, (8,), [8, 4], (), torch.Size([5])], ids=repr)
-def test_hidden_layers_are_one_width_or_several(hidden: Any) -> None:
-    x, r, _ = rows()
-    assert GCM(3, 2, hidden=hidden).predict(x, r).shape == (12,)
-    with pytest.raises(ValueError, match="hidden must be an integer of at least 1, got 0"):
-        GCM(3, 2, hidden=(8, 0))

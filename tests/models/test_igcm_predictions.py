@@ -6,14 +6,11 @@ import copy
 import functools
 from typing import Any
 
-import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
-from igcm_toys import KERNELS, OBJECTIVES, drawn, dtypes, kernels, responses, sites, some, trained
+from igcm_toys import KERNELS, drawn, dtypes, kernels, responses, some, trained
 from torch import Tensor
-
-from pyro_gcm.inference import conditional
 
 PAPER: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: ("binary", options) for name, options in KERNELS.items()},
@@ -87,23 +84,3 @@ def test_prediction_given_the_kernel_is_the_mean_of_the_program(kernel: str, res
     unit = 1.0 if response == "binary" else y.std()
     error = y.std(0) / draws**0.5
     assert ((prediction - y.mean(0)).abs() < 4.5 * error + 1e-3 * unit).all()
-
-
-def test_kernel_is_what_a_prediction_averages_over() -> None:
-    model, (x, r, y) = trained("paper"), some(20)
-    for objective, program in (("paper", model.guide), ("conditional", conditional(model))):
-        model.objective = objective
-        kernel, site = model.kernel(x, r), sites(program, x, r, y)["k"]
-        assert kernel.batch_shape == (20,)
-        torch.testing.assert_close(kernel.log_prob(site["value"]), site["log_prob"])
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
-@responses
-def test_what_was_learned_beats_the_outcome_alone_on_rows_not_seen(
-    response: str, objective: str
-) -> None:
-    model, (x, r, y) = trained(objective, response), some(400, response)
-    alone = dist.Bernoulli(y.mean()) if response == "binary" else dist.Normal(y.mean(), y.std())
-    # 0.24 for a binary y and "joint", where it is least, with a standard deviation of 0.03.
-    assert (model.log_prob(x, r, y) - alone.log_prob(y)).mean() > 0.1

@@ -2,62 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
-from posterior_toys import CASES, asked_rows, model_of, rows, tail
-from torch import Tensor
+from posterior_toys import CASES, model_of, rows
 
 from pyro_gcm import GCM, IGCM
-
-
-def latents(model: Any, count: int, draws: int = 20) -> dict[str, Tensor]:
-    sites = {"z": torch.randn(draws, count, model.z_dim, dtype=torch.float64)}
-    if isinstance(model, IGCM):
-        sites["k"] = torch.randn(draws, count, model.k_dim, dtype=torch.float64)
-    return sites
-
-
-@torch.no_grad()
-def probability(model: Any, x: Tensor, r: Tensor, sites: dict[str, Tensor]) -> Tensor:
-    """Pr(y = 1 | z, r or k), [S, B]."""
-    if isinstance(model, IGCM):
-        revenue = model.kernel_map(sites["k"])
-    else:
-        revenue = model.revenue_map(model.r_standardizer(r))
-    hit = tail(model.cost_net(sites["z"]).base_dist, revenue).prod(-1)
-    if model.infinite_net is not None:
-        hit = hit * (1.0 - torch.sigmoid(model.infinite_net(model.x_standardizer(x))))
-    return 1.0 - (1.0 - hit).prod(-1) if len(model.cost_shape) == 2 else hit
-
-
-BINARY = ("rejection", "infinite", "alternatives", "standard prior", "implicit, k integrated")
-IMPLICIT = ("implicit, k drawn", "implicit, alternatives")
-
-
-@pytest.mark.parametrize("case", BINARY + IMPLICIT)
-def test_likelihood_of_draws_is_the_probability_of_the_outcome(case: str) -> None:
-    model, (x, r, y) = model_of(case), asked_rows(case)
-    sites = latents(model, len(x))
-    p = probability(model, x, r, sites)
-    found = model.log_likelihood(x, r, y, sites=sites)
-    assert found.shape == (20, len(x))
-    torch.testing.assert_close(found, torch.where(y == 1.0, p, 1.0 - p).log(), rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.filterwarnings("ignore:.* rows have an effective sample size")
-@pytest.mark.parametrize("case", ["continuous", "joint, continuous"])
-def test_likelihood_of_a_continuous_outcome_is_its_density(case: str) -> None:
-    model, (x, r, y) = model_of(case), asked_rows(case)
-    sites: Any = latents(model, len(x))
-    p = probability(model, x, r, dict(sites))
-    with torch.no_grad():
-        loc, threshold, scale = model.response._curve(model.x_standardizer(x))
-    mean = loc + torch.hypot(threshold, scale) * torch.special.ndtri(p)
-    wanted = torch.distributions.Normal(mean, scale).log_prob(y)
-    found = model.log_likelihood(x, r, y, sites=sites)
-    torch.testing.assert_close(found, wanted, rtol=1e-8, atol=1e-8)
 
 
 def test_likelihood_needs_the_latent_sites() -> None:

@@ -11,12 +11,11 @@ import pyro.poutine as poutine
 import pytest
 import torch
 import zoo
-from pyro.infer import Predictive, TraceEnum_ELBO
+from pyro.infer import Predictive
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, fit
-from pyro_gcm.diagnostics import simulation_based_calibration
-from pyro_gcm.inference import conditional, uncollapse
+from pyro_gcm.inference import uncollapse
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 from pyro_gcm.responses import Continuous
@@ -83,36 +82,6 @@ def of_outcome(p: Tensor, y: Tensor) -> Tensor:
     return torch.where(y > 0.5, p, 1.0 - p)
 
 
-def elbo(model: GCM, guide: Any) -> float:
-    bound = TraceEnum_ELBO(max_plate_nesting=1)
-    with zoo.default_dtype(torch.float64):  # of which Pyro's enumeration makes its weights
-        return -bound.loss(conditional(model.model), guide, *rows())
-
-
-def test_elbo_is_the_mean_of_the_members_log_likelihoods() -> None:
-    model = trained()
-    log_p = of_outcome(by_hand(model, *rows()[:2]), rows()[2]).log()
-    guide = model.training_pair("members").guide
-    assert elbo(model, guide) == pytest.approx(log_p.mean(0).sum().item(), abs=1e-6)
-    exact = (log_p.logsumexp(0) - torch.log(torch.tensor(float(K)))).sum().item()
-    assert elbo(model, model.guide) == pytest.approx(exact, abs=1e-6)
-    torch.testing.assert_close(model.log_prob(*rows()).sum().item(), exact, atol=1e-6, rtol=0.0)
-
-
-def test_prediction_is_the_mean_of_the_members() -> None:
-    model = trained()
-    x, r, y = rows()
-    p = by_hand(model, x, r)
-    torch.testing.assert_close(model.predict(x, r), p.mean(0), atol=1e-9, rtol=0.0)
-    grid = by_hand(model, x[:2].repeat_interleave(9, 0), r[:9].repeat(2, 1)).reshape(K, 2, 9)
-    draws = model.surface_draws(x[:2], r[:9])
-    torch.testing.assert_close(draws.values, grid, atol=1e-9, rtol=0.0)
-    torch.testing.assert_close(model.surface(x[:2], r[:9]), grid.mean(0), atol=1e-9, rtol=0.0)
-    every = torch.eye(K, dtype=torch.float64)[:, None].expand(-1, ROWS, -1)
-    log_p = model.log_likelihood(x, r, y, sites={"z": every})
-    torch.testing.assert_close(log_p, of_outcome(p, y).log(), atol=1e-9, rtol=0.0)
-
-
 def test_responsibilities_are_bayes_rule_and_costs_agree_with_the_outcome() -> None:
     model = trained()
     x, r, y = rows()
@@ -130,39 +99,6 @@ def test_responsibilities_are_bayes_rule_and_costs_agree_with_the_outcome() -> N
     mapped = model.mapped(r, model.covariates(draws["z"], x))
     happened = (draws["c"] < mapped).all(-1).any(-1)
     assert (happened == (y > 0.5)).all()
-
-
-def test_member_permutation_changes_nothing() -> None:
-    model = trained()
-    x, r, y = rows()
-    other = copy.deepcopy(model)
-    order = torch.tensor([2, 0, 3, 1])
-    with torch.no_grad():
-        parts = [other.encoder.first, *other.encoder.layers, other.cost_net.layer]
-        for part in parts:
-            for name, parameter in part.named_parameters():
-                shared = name == "weight" and not isinstance(part, type(other.cost_net.layer))
-                if not shared:
-                    parameter.copy_(parameter[order].clone())
-        other.revenue_map.linear.raw_weight.copy_(other.revenue_map.linear.raw_weight[order])
-    for call in (
-        lambda m: m.predict(x, r),
-        lambda m: m.log_prob(x, r, y),
-        lambda m: m.required_revenue(x[:5], 0.5, r=[torch.nan, -0.5]),
-    ):
-        torch.testing.assert_close(call(other), call(model), atol=1e-9, rtol=1e-9)
-    torch.testing.assert_close(
-        other.responsibilities(x, r, y), model.responsibilities(x, r, y)[:, order]
-    )
-
-
-@pytest.mark.parametrize("response", ["binary", "continuous"])
-def test_simulation_based_calibration_passes(response: str) -> None:
-    model = trained(response)
-    x, r, _ = rows(response)
-    x, r = x.repeat(4, 1), r.repeat(4, 1)
-    p_values = simulation_based_calibration(model, x, r, seed=3, progress=False).p_values()
-    assert p_values.min() > 1e-3, p_values
 
 
 @pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])

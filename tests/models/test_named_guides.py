@@ -72,25 +72,6 @@ def test_a_standard_prior_is_a_start_too() -> None:
     torch.testing.assert_close(q.scale, torch.ones(5, 4))
 
 
-@pytest.mark.parametrize("guide", GUIDES)
-@pytest.mark.parametrize("prior", PRIORS)
-def test_a_corrected_prior_has_the_density_of_its_draws(prior: Any, guide: str) -> None:
-    """Its integral is 1, and it gives the moments of the draws."""
-    model = zoo.make(prior=prior, guide=guide)
-    x, r, y = zoo.rows("binary", 1, seed=1)[:3]
-    q = model.z_guide_dist(x, r, y)
-    side = torch.linspace(-16.0, 16.0, 257, dtype=torch.float64)
-    grid = torch.cartesian_prod(side, side)
-    with torch.no_grad():
-        p = q.log_prob(grid[:, None]).exp() * (side[1] - side[0]) ** 2
-        z = q.sample((10_000,))
-    assert (p.sum(0) - 1.0).abs().max() < 0.03
-    for moment in (torch.tanh, lambda v: torch.tanh(v - 0.5) * torch.tanh(v.flip(-1))):
-        of_draws, of_density = moment(z), (p[..., None] * moment(grid)[:, None]).sum(0)
-        error = of_draws.std(0) / len(z) ** 0.5
-        assert ((of_draws.mean(0) - of_density).abs() < 5.0 * error + 1e-2).all()
-
-
 def test_a_correction_of_ones_own_is_saved_as_one(tmp_path: Path) -> None:
     guide = PosteriorGuide(Conditional(dist.Normal, 6, (4,), 3), from_prior=True)
     model = zoo.off_the_prior(GCM(3, 2, guide=guide))

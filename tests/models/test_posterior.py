@@ -16,8 +16,6 @@ from scipy.stats import ks_2samp
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM
-from pyro_gcm.prediction import posterior as module
-from pyro_gcm.prediction import proposals
 from pyro_gcm.prediction.draws import PosteriorDraws
 
 QUIET: dict[str, Any] = {"num_samples": 50, "progress": False}
@@ -68,21 +66,6 @@ def test_sites_have_the_shapes_of_the_program() -> None:
     }
     assert set(model_of(IGCM).cost_posterior(x, r, y, **QUIET)) == {"z", "k", "c"}
     assert set(model_of().cost_posterior(x, r, y, **QUIET)) == {"z", "c"}
-
-
-@pytest.mark.parametrize("method", ["rejection", "importance"])
-@pytest.mark.parametrize("given", [torch.float32, torch.float64], ids=["rows f32", "rows f64"])
-@pytest.mark.parametrize("own", [torch.float32, torch.float64], ids=["model f32", "model f64"])
-def test_draws_have_the_type_of_the_model(
-    own: torch.dtype, given: torch.dtype, method: str
-) -> None:
-    model = model_of(guide="posterior").to(own)
-    x, r, y = (t.to(given) for t in data(3))
-    draws = model.posterior(x, r, y, method=method, **QUIET)
-    assert {value.dtype for value in draws.values()} == {own}
-    assert {value.dtype for value in draws.quality().values()} == {own}
-    likelihood = model.log_likelihood(x, r, y, sites=draws)
-    assert likelihood.dtype == own
 
 
 def test_draws_are_a_mapping_that_keeps_its_quality() -> None:
@@ -198,24 +181,6 @@ def test_outcome_that_the_model_excludes_is_an_error() -> None:
     draws = model.posterior(x, r, torch.zeros(4), **QUIET)
     assert draws["c"].isposinf().all()
     assert (draws.log_evidence == 0.0).all()
-
-
-def test_blocks_and_rounds_of_proposals_do_not_change_the_distribution(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    model, (x, r, y) = model_of(), data(7)
-    whole = model.posterior(x, r, y, num_samples=1500, progress=False)
-    for at_once, seed in ((1000, 5), (7, 6)):  # fewer than the draws of one row
-        monkeypatch.setattr(module, "DRAWS_AT_ONCE", at_once)
-        monkeypatch.setattr(proposals, "PROPOSALS_AT_ONCE", at_once)
-        count = 1500 if at_once == 1000 else 40
-        parts = model.posterior(x, r, y, num_samples=count, progress=False, seed=seed)
-        assert (parts.ess == count).all()
-        assert (parts.log_evidence - whole.log_evidence).abs().max() < 1.0
-        for row in range(7):
-            for name in ("z", "c"):
-                one, other = parts[name][:, row, 0], whole[name][:, row, 0]
-                assert ks_2samp(one, other).pvalue > 1e-5
 
 
 @pytest.mark.filterwarnings("ignore:.*effective sample size")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any
 
@@ -12,7 +11,6 @@ from torch import Tensor
 
 from pyro_gcm import GCM, IGCM
 
-NAN = math.nan
 QUIET: dict[str, Any] = {"progress": False, "seed": 7}
 
 

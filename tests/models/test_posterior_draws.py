@@ -16,7 +16,6 @@ from posterior_toys import (
     linear_rows,
     model_of,
     smallest_p_value,
-    weighted_ks,
 )
 
 from pyro_gcm import IGCM
@@ -65,26 +64,6 @@ def test_draws_given_the_outcome_are_those_of_brute_force(case: str) -> None:
     # The draws have an error of about the same size.
     assert ((evidence - brute(case).log_evidence()).abs() < 5.0 * error + 0.01).all()
     assert (evidence - model.log_prob(x, r, y)).abs().max() < 0.03
-
-
-@pytest.mark.long(keep=("rejection", "standard prior", "implicit, k drawn"))
-@pytest.mark.parametrize("case", sorted(CASES.keys() - {"quantile"}))  # whose y has no mean
-def test_draws_without_an_outcome_are_those_of_the_program(case: str) -> None:
-    x, r, _ = asked_rows(case)
-    model, draws = model_of(case), draws_of(case, given_y=False)
-    p_value, worst = smallest_p_value(draws, brute(case), brute(case).before)
-    assert p_value > DIFFERENT, worst
-    assert draws.log_evidence.abs().max() < 1e-12
-    exact = draws.pareto_k.isnan()
-    assert exact.all() == (model.objective != "joint" and "laplace kernel" not in case)
-    assert (draws.ess[exact] == float(COUNT)).all()
-    mean, spread = draws["y"].mean(0), draws["y"].std(0)
-    assert ((mean - model.predict(x, r)).abs() < 4.5 * spread / draws.ess.sqrt()).all()
-    if model.response.__class__.__name__ == "Continuous":
-        y, before = brute(case).sites["y"], brute(case).before
-        for row in range(len(x)):
-            p_value = weighted_ks(draws["y"][:, row], COUNT, y[:, row], before[:, row])
-            assert p_value > DIFFERENT
 
 
 @pytest.mark.parametrize("proposals", [60, 300, 3000])

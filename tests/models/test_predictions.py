@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import copy
-import functools
-import pickle
-import warnings
 from collections.abc import Callable
 from typing import Any
 
-import igcm_toys
-import pyro
 import pyro.distributions as dist
-import pyro.poutine as poutine
 import pytest
 import torch
 import zoo
 import zuko
 from torch import Tensor, nn
 
-from pyro_gcm import GCM, IGCM, audit_monotonicity
+from pyro_gcm import GCM, audit_monotonicity
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.inference import conditional
 from pyro_gcm.prediction.base_samples import FixedNoise
 
 responses = pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])
@@ -41,102 +33,6 @@ def trained(response: str = "binary", dtype: torch.dtype = torch.float32, **opti
     options = {"num_samples": 128, "hidden": 8, "z_dim": 4, **options}
     model: GCM = zoo.learned(GCM, response, None, dtype, **options)
     return model
-
-
-def implicit(objective: str, response: str, **options: Any) -> tuple[IGCM, Tensor, Tensor]:
-    model = igcm_toys.trained(objective, response, **options)
-    return model, *rows(130, response, torch.float64)
-
-
-def explicit(response: str, **options: Any) -> tuple[GCM, Tensor, Tensor]:
-    return trained(response, **options, num_samples=32), *rows(130, response)
-
-
-REPEATED: dict[str, Callable[[], tuple[Any, Tensor, Tensor]]] = {
-    **{
-        f"GCM, {response}{name}": functools.partial(explicit, response, **options)
-        for response in ("binary", "continuous", "quantile")
-        for name, options in (("", {}), (", alternatives", {"alternatives": 2, "costs": 3}))
-    },
-    **{
-        f"IGCM, {name}": functools.partial(implicit, *options[:2], **options[2])
-        for name, options in {
-            "K=1": ("conditional", "binary", {"k_dim": 1}),
-            "K=2": ("conditional", "binary", {}),
-            "alternatives": ("conditional", "binary", {"alternatives": 2, "costs": 3}),
-            "categorical": ("conditional", "binary", {"prior": "categorical"}),
-            "continuous": ("conditional", "continuous", {}),
-            "paper": ("paper", "binary", {}),
-            "paper, K=1, infinite": ("paper", "binary", {"k_dim": 1, "p0": "conditional"}),
-            "joint": ("joint", "binary", {}),
-        }.items()
-    },
-}
-
-
-@pytest.mark.long(keep=8)
-@dtypes
-@pytest.mark.parametrize("case", REPEATED)
-def test_a_row_has_one_prediction_whatever_is_predicted_with_it(
-    case: str, dtype: torch.dtype
-) -> None:
-    model, x, r = REPEATED[case]()
-    model, x, r = copy.deepcopy(model).to(dtype), x.to(dtype), r.to(dtype)
-    predict = functools.partial(model.predict, num_samples=16)
-    wanted = predict(x, r)
-    assert wanted.shape == (130,)
-    torch.manual_seed(99)
-    assert torch.equal(predict(x.T.contiguous().T, r), wanted)
-    for row in (0, 63, 64, 129):
-        assert torch.equal(predict(x[row : row + 1], r[row : row + 1]), wanted[row : row + 1])
-    for size in (7, 65, 128):
-        parts = zip(x.split(size), r.split(size), strict=True)
-        assert torch.equal(torch.cat([predict(*part) for part in parts]), wanted)
-    order = torch.randperm(130)
-    assert torch.equal(predict(x[order], r[order]), wanted[order])
-    # On all pairs of some x and some r, in whole and partial blocks of revenues.
-    pairs = predict(x[:67].repeat_interleave(41, 0), r[:41].repeat(67, 1)).reshape(67, 41)
-    assert torch.equal(model.surface(x[:67], r[:41], num_samples=16), pairs)
-    for count in (1, 7, 8, 9):
-        assert torch.equal(model.surface(x[:3], r[:count], num_samples=16), pairs[:3, :count])
-
-
-@responses
-@alternatives
-def test_surface_rises_across_separate_calls(options: dict[str, Any], response: str) -> None:
-    model = trained(response, **options, num_samples=32)
-    x, _ = rows(20, response)
-    _, r = rows(301, response)
-    r = r.sort(0).values
-    wanted = torch.empty(20, 301)
-    wanted[:, ::2] = model.surface(x, r[::2])
-    wanted[:, 1::2] = model.surface(x.flip(0), r[1::2].flip(0)).flip(0, 1)
-    assert (wanted.diff(dim=1) >= 0).all()
-    assert (wanted[:, -1] > wanted[:, 0]).all()
-
-
-def loaded(source: Any) -> Any:
-    sizes = {"hidden": 8, "z_dim": source.z_dim}
-    options = {} if isinstance(source, GCM) else {"kernel_guide": "amortised", "num_samples": 64}
-    target = type(source)(3, 2, seed=8, **sizes, **options).to(source.cost_net.net[0].weight.dtype)
-    target.load_state_dict(source.state_dict())
-    return target
-
-
-@pytest.mark.parametrize(
-    "clone",
-    [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model)), loaded],
-    ids=["copy", "pickle", "state_dict"],
-)
-@pytest.mark.parametrize("kind", [GCM, IGCM])
-def test_prediction_survives_being_saved(kind: type, clone: Callable[[Any], Any]) -> None:
-    model, x, r = explicit("binary") if kind is GCM else implicit("paper", "binary")
-    y, model = torch.arange(130) % 2.0, trained() if kind is GCM else model
-    twin = clone(model)
-    assert twin.objective == model.objective
-    assert torch.equal(twin.predict(x, r), model.predict(x, r))
-    assert torch.equal(twin.log_prob(x, r, y), model.log_prob(x, r, y))
-    assert twin.name != model.name
 
 
 def binary_reference(model: GCM, x: Tensor, r: Tensor, draws: int) -> Tensor:
@@ -161,41 +57,6 @@ def test_more_samples_change_predictions_little_and_for_the_better() -> None:
     assert errors[128].max() < 0.01
 
 
-def test_prediction_is_the_average_over_z_of_the_probability() -> None:
-    model = trained(dtype=torch.float64)
-    x, r = rows(90, dtype=torch.float64)
-    with torch.no_grad():
-        wanted = binary_reference(model, x, r, 128)
-    # The grid of the revenues is 2^-40 standard deviations wide.
-    torch.testing.assert_close(model.predict(x, r), wanted, rtol=0, atol=1e-11)
-
-
-@pytest.mark.parametrize("response", ["binary", "continuous"])
-@alternatives
-def test_prediction_is_the_mean_of_the_program(options: dict[str, Any], response: str) -> None:
-    model = trained(response, **options, num_samples=1024)
-    x, r = rows(6, response)
-    draws = 20_000
-    with torch.no_grad(), pyro.plate("draws", draws, dim=-2):
-        y = conditional(model)(x, r)
-    assert y.shape == (draws, 6)
-    error = (y.mean(0) - model.predict(x, r)).abs()
-    assert (error < 4.0 * y.std(0) / draws**0.5).all()
-
-
-def test_quantile_prediction_has_its_level_below_it() -> None:
-    model = trained("quantile", prior="conditional")
-    x, r = rows(6, "quantile")
-    z = torch.zeros(4)  # given z, the prediction is the level's quantile of y
-    program = poutine.condition(conditional(model), {"z": z.expand(6, 4)})
-    with torch.no_grad(), pyro.plate("draws", 20_000, dim=-2):
-        y = program(x, r)
-    with torch.no_grad():
-        p_y = model.y_dist(model.cost_net(z.expand(6, 4)), x, r)
-        below = (y < model.response.predict(p_y)).float().mean(0)
-    assert ((below - r[:, 0]).abs() < 4.0 * (r * (1 - r))[:, 0].sqrt() / 20_000**0.5).all()
-
-
 @dtypes
 def test_distribution_of_costs_is_the_prediction_of_a_plain_model(dtype: torch.dtype) -> None:
     model = trained(dtype=dtype)
@@ -205,28 +66,6 @@ def test_distribution_of_costs_is_the_prediction_of_a_plain_model(dtype: torch.d
     tolerance = 1e-11 if dtype == torch.float64 else 1e-6
     torch.testing.assert_close(cost.cdf(r), model.predict(x, r), rtol=0, atol=tolerance)
     assert cost.mean.dtype == dtype
-
-
-def test_draws_of_the_costs_have_the_mean_and_the_distribution_that_they_say() -> None:
-    model = trained(num_samples=64)
-    x, r = rows(5)
-    cost = model.cost(x)
-    draws = cost.sample((10_000,))
-    assert draws.shape == (10_000, 5, 2)
-    error = draws.std(0) / 100.0
-    assert ((draws.mean(0) - cost.mean).abs() < 4.5 * error).all()
-    torch.testing.assert_close(draws.var(0), cost.variance, rtol=0.1, atol=0)
-    share = (draws < r).all(-1).float().mean(0)
-    assert ((share - cost.cdf(r)).abs() < 4.5 * 0.5 / 100.0).all()
-    units = model.r_standardizer  # of the revenues
-    assert ((cost.mean - units.loc).abs() < 8.0 * units.scale).all()
-
-
-def test_costs_behind_a_map_are_in_the_units_of_the_map() -> None:
-    model = trained(alternatives=2, costs=3)
-    cost = model.cost(torch.zeros(4, 3))
-    assert (cost.batch_shape, cost.event_shape) == ((4,), (2, 3))
-    assert cost.mean.abs().max() < 20.0
 
 
 # Inputs

@@ -28,23 +28,6 @@ TWELVE = zoo.rows(count=12)
 # Gradients through the inputs
 
 
-@pytest.mark.parametrize("kind", [GCM, IGCM])
-@pytest.mark.parametrize("validates", [True, False])
-def test_gradients_flow_through_x_and_r(kind: type, validates: bool) -> None:
-    model, data = zoo.make(kind), zoo.rows(count=8)
-    model.learn_units(*data[:3])
-    x, r = data.x.clone().requires_grad_(), data.r.clone().requires_grad_()
-    with pyro.validation_enabled(validates):
-        torch.manual_seed(1)
-        trace = poutine.trace(conditional(model.model)).get_trace(x, r, data.y)
-        found = torch.autograd.grad(trace.log_prob_sum(), [x, r])
-    assert all(float(g.abs().sum()) > 0.0 for g in found)
-    torch.manual_seed(1)
-    moved = poutine.trace(conditional(model.model)).get_trace(x + 1e-6, r, data.y)
-    change = float((moved.log_prob_sum() - trace.log_prob_sum()).detach())
-    assert change == pytest.approx(1e-6 * float(found[0].sum()), rel=1e-3)
-
-
 def test_nuts_moves_a_site_in_front_of_a_model() -> None:
     model, data = zoo.learned(), zoo.rows(count=40)
 

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from pyro_gcm import GCM, fit, load, save, to_arviz
 from pyro_gcm.data import SurvivalTimes
-from pyro_gcm.diagnostics import simulation_based_calibration
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import PositiveLinear
 from pyro_gcm.responses import (
@@ -97,14 +96,6 @@ def test_one_response_informs_the_others() -> None:
     alone = sum(model.response_model(name).log_prob(x, r, y[name]) for name in DIRECTIONS)
     # They share something that x does not tell: together they are likelier than apart.
     assert float((model.log_prob(x, r, y) - alone).mean()) > 0.1
-
-
-@pytest.mark.long(keep=0)
-@priors
-def test_posteriors_are_calibrated(prior: str) -> None:
-    model, (x, r, _) = model_of(prior), rows(400, 5)
-    result = simulation_based_calibration(model, x, r, num_draws=19, seed=2, progress=False)
-    assert result.p_value() > 1e-3, result.p_values()
 
 
 BINARY = {"a": Binary(), "b": Binary()}

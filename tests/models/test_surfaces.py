@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import functools
 import math
-import subprocess
-import sys
-import textwrap
 from collections.abc import Callable
 from typing import Any
 
 import pyro.distributions as dist
 import pytest
 import torch
-import zoo
 from posterior_toys import CASES, informative, model_of, rows
 from torch import Tensor
 
 from pyro_gcm.distributions import OrderEvent, register_cost_family
-from pyro_gcm.models.build import PRIORS
 from pyro_gcm.responses import Binary
 
 
@@ -64,25 +59,6 @@ def some(count: int, revenues: int) -> tuple[Tensor, Tensor]:
     return rows(count, seed=4)[0], rows(revenues, seed=5)[1]
 
 
-@pytest.mark.long(keep=1)
-@pytest.mark.parametrize("name", MODELS)
-def test_surface_is_that_of_predict_whatever_the_memory(name: str) -> None:
-    model, (x, revenues) = built(name), some(70, 7)
-    levels = torch.linspace(-1.0, 1.0, 4, dtype=revenues.dtype)
-    grid = torch.cartesian_prod(*[levels] * revenues.shape[1]).reshape(-1, revenues.shape[1])
-    # Some come twice, and of a grid each value does.
-    revenues = torch.cat([revenues, revenues[::3].flip(0), grid])
-    surface = functools.partial(model.surface, x, revenues, num_samples=16)
-    whole = surface()
-    assert whole.is_contiguous()
-    pairs = x.repeat_interleave(len(revenues), 0), revenues.repeat(len(x), 1)
-    assert torch.equal(whole, model.predict(*pairs, num_samples=16).reshape(whole.shape))
-    for memory in (1e-6, 0.1):
-        assert torch.equal(surface(memory=memory), whole)
-    best = surface(reduce=lambda p: p.argmax(1), memory=0.01)
-    assert torch.equal(best, whole.argmax(1))
-
-
 @pytest.mark.parametrize("name", ["rejection", "implicit, k drawn"])
 def test_reduction_sees_all_rows_in_order_and_few_at_a_time(name: str) -> None:
     model, (x, revenues) = built(name), some(70, 40)
@@ -111,45 +87,3 @@ def test_reductions_that_lose_rows_are_refused(options: dict[str, Any], message:
     x, revenues = some(70, 4)
     with pytest.raises(ValueError, match=message.replace("70", r"\d+")):
         built("rejection").surface(x, revenues, num_samples=4, **options)
-
-
-PEAK = """
-    import resource, sys, warnings
-    import torch
-    from pyro_gcm import GCM
-
-    def peak():
-        unit = 1e6 if sys.platform == "darwin" else 1e3
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
-
-    warnings.simplefilter("ignore")
-    model, x, revenues = GCM(3, 2, num_samples=64), torch.randn(64, 3), torch.randn(6000, 2)
-    model.surface(x, revenues[:9])
-    start = peak()
-    surface = model.surface(x, revenues, memory=30.0)
-    print(peak() - start - surface.numel() * surface.element_size() / 1e6)
-"""
-
-
-@pytest.mark.long(keep=0)
-def test_working_memory_is_limited() -> None:
-    pytest.importorskip("resource")  # not on Windows
-    # All planes of a coordinate at once would take 200 MB.
-    program = [sys.executable, "-c", textwrap.dedent(PEAK)]
-    used = float(subprocess.run(program, check=True, capture_output=True, text=True).stdout)
-    assert used < 40.0
-
-
-@pytest.mark.parametrize("num_samples", [2, 16, 30])
-@pytest.mark.parametrize("prior", [p for p in PRIORS if p != "standard"])
-def test_draws_are_those_behind_the_prediction_for_every_prior(
-    prior: str, num_samples: int
-) -> None:
-    model: Any = zoo.make(prior=prior, num_samples=num_samples)
-    x, r, _ = rows(5, seed=4)
-    draws, surface = model.predict_draws(x, r), model.surface_draws(x, r)
-    assert torch.equal(draws, surface.values.diagonal(dim1=1, dim2=2))
-    weights = 1.0 / len(draws) if surface.weights is None else surface.weights[:, :, 0]
-    torch.testing.assert_close((weights * draws).sum(0), model.predict(x, r))
-    values = {"categorical": 2, "mixture": max(1, num_samples // 4) * 4}
-    assert draws.shape == (values.get(prior, num_samples), 5)

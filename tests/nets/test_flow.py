@@ -6,7 +6,6 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
 
 from pyro_gcm.nets import ConditionalFlow
 
@@ -20,16 +19,6 @@ def flow(dim: int, transforms: int = 2) -> ConditionalFlow:
         for parameter in net.parameters():
             parameter.mul_(2.0)
     return net
-
-
-@pytest.mark.parametrize(("dim", "transforms"), [(1, 2), (2, 1), (2, 3), (4, 2)])
-def test_density_is_that_of_the_draws(dim: int, transforms: int) -> None:
-    d = flow(dim, transforms)(torch.randn(3, dtype=F64))
-    for noise in torch.randn(5, dim, dtype=F64):
-        z = d.rsample_from(noise)
-        jacobian = torch.autograd.functional.jacobian(d.rsample_from, noise)
-        base = torch.distributions.Normal(0.0, 1.0).log_prob(noise).sum()
-        torch.testing.assert_close(d.log_prob(z), base - torch.linalg.slogdet(jacobian)[1])
 
 
 def test_density_of_one_column_integrates_to_one_and_depends_on_the_context() -> None:
@@ -62,19 +51,6 @@ def test_given_noise_is_mapped_by_the_inverse_of_the_flow(dim: int) -> None:
     assert torch.equal(d.expand((7, 5)).rsample_from(noise), z)
     assert d.expand((2, 5)).rsample_from(noise.unsqueeze(1)).shape == (7, 2, 5, dim)
     assert torch.equal(d.rsample_from(noise), z)
-
-
-def test_gradients_at_fixed_noise_reach_context_and_parameters() -> None:
-    net = flow(2)
-    noise = torch.randn(4, 1, 2, dtype=F64)
-    context = torch.randn(3, 3, dtype=F64, requires_grad=True)
-
-    def draws(context: Tensor) -> Tensor:
-        return net(context).rsample_from(noise)
-
-    torch.autograd.gradcheck(draws, (context,), eps=1e-6, atol=1e-5)
-    draws(context).square().sum().backward()
-    assert all((p.grad != 0.0).any() for p in net.parameters())
 
 
 def test_density_is_not_cached() -> None:

@@ -11,7 +11,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import changed_stories
 import device_emulation
+import pyro.distributions as dist
 import pytest
 import torch
 import zoo
@@ -94,6 +96,55 @@ add(ZooTests, kinds(*strict))
 add(ZooTests, kinds("members, continuous"), test_gradients_are_finite_differences=None)
 implicit = [name for name in zoo.KINDS if name.startswith("implicit")]
 add(ZooTests, kinds(*implicit), test_predictions_never_fall=None)
+
+
+class Linear(torch.nn.Module):
+    """A prior from a linear map of x."""
+
+    def __init__(self, build: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.linear, self.build = torch.nn.Linear(3, 2), build
+
+    def forward(self, x: Any) -> Any:
+        return self.build(self.linear(x))
+
+
+def uniform(loc: Any) -> Any:
+    return dist.Uniform(loc, loc + 1.0).to_event(1)
+
+
+def full_normal(loc: Any) -> Any:
+    return dist.MultivariateNormal(loc, scale_tril=(torch.eye(2) + 0.3).tril().to(loc))
+
+
+add(PriorTests, {of.__name__: lambda of=of: Linear(of) for of in (uniform, full_normal)})
+
+
+# Stories that a subclass changes
+
+
+class ChangedTests(ZooTests):
+    kind = change = ""
+    test_a_second_device_gives_the_same_numbers = None  # they are written for the CPU
+
+    def make(self) -> Any:
+        kind = zoo.KINDS[self.kind]
+        return zoo.make(changed_stories.class_of(self.change, kind.family), **kind.options)
+
+
+CHANGED = {
+    "site": ("plain", "posterior guide", "continuous", "implicit"),
+    "z_dist": ("plain", "survival"),
+    "c_dist": ("alternatives", "members"),
+    "y_dist": ("splines and logistic costs", "members"),
+    "shared": ("plain", "ordinal"),
+}
+for change, of_kinds in CHANGED.items():
+    for kind in of_kinds:
+        strictly = {} if kind != "implicit" else {"test_predictions_never_fall": None}
+        name = re.sub(r"\W+", "_", f"Test {change} of {kind}")
+        own = {"kind": kind, "change": change, **strictly}
+        globals()[name] = type(name, (Everywhere, ChangedTests), own)
 
 
 # Stories of the guide

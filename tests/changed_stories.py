@@ -94,7 +94,7 @@ def class_of(change: str, family: type) -> Any:
     if key not in _CLASSES:
         name = f"{change}_{family.__name__}"
         made = type(name, (CHANGES[change], family), {"__init__": _constructor(family)})
-        _CLASSES[key] = recorded(f"tests.{name}")(made)
+        _CLASSES[key] = globals()[name] = recorded(f"tests.{name}")(made)  # for pickle
     return _CLASSES[key]
 
 

@@ -23,10 +23,10 @@ from pathlib import Path
 
 #: Folders of pyro_gcm, and those of tests that are to find their mutants.
 PACKAGES = {
-    "distributions": ("distributions",),
-    "prediction": ("prediction", "models"),
-    "nets": ("nets", "models"),
-    "inference": ("inference",),
+    "distributions": ("distributions", "testing"),
+    "prediction": ("prediction", "models", "testing"),
+    "nets": ("nets", "models", "testing"),
+    "inference": ("inference", "testing"),
 }
 PRELOADED = ("pytest", "torch", "pyro.infer", "pyro.distributions", "scipy.stats", "hypothesis")
 PRELOADED += ("pandas", "sklearn", "mpmath")

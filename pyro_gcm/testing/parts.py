@@ -127,8 +127,7 @@ class RevenueMapTests(PartTests):
             for step in (0.0, 1e-6, 0.01, 1e4):
                 up = torch.where(column, torch.nextafter(r, r + 1.0) + step, r).clamp(max=highest)
                 fell = (model.revenue_map(up) < model.revenue_map(r)).flatten(1).any(1)
-                where = f"{int(fell.sum())} rows, such as from {r[fell][:1].tolist()}"
-                check(~fell, f"the map falls in {dtype} for {where}")
+                check(~fell, f"the map falls in {dtype}, such as from {r[fell][:1].tolist()}")
 
 
 class ResponseTests(PartTests):

@@ -83,13 +83,13 @@ def program_draws(model: Any, rows: Rows, count: int) -> Iterator[ProgramDraws]:
 
     First those with costs integrated out; where y has finitely many values then those of the
     explicit program, in which a draw counts for the posterior if its outcome is the one observed
-    (not of an `IGCM`, whose kernel depends on r).
-    Sites that all rows share are drawn from their guide, over which predictions average.
+    (not of an `IGCM`, whose kernel depends on r). Sites that all rows share are drawn from their
+    guide, over which predictions average.
     """
     x, r, y = rows
     shared: dict[str, Tensor] = {}
     if model.shared_sites():
-        model.guide_shared(lambda n, q: shared.setdefault(n, of(q).sample((count, 1))))
+        model.guide_shared(lambda n, q: shared.setdefault(n, of(q).expand((count, 1)).sample()))
     for explicit in (False, True):
         program = model.model if explicit else conditional(model.model)
         with pyro.plate("draws", count, dim=-2), unannounced():
@@ -105,9 +105,7 @@ def program_draws(model: Any, rows: Rows, count: int) -> Iterator[ProgramDraws]:
         p_y, log_y = nodes["y"]["fn"], nodes["y"]["log_prob"]
         log_y = (nodes["y"]["value"] == y).double().log() if explicit else log_y
         each = {n: nodes[n]["value"].double() for n in trace.stochastic_nodes if n not in inputs}
-        each = {
-            n: v.expand(count, len(x), *v.shape[2:]) for n, v in each.items() if n not in shared
-        }
+        each = {n: v.expand(count, len(x), *v.shape[2:]) for n, v in each.items()}
         weights = log_w.softmax(0), (log_w + log_y).softmax(0)
         predicted = model.response.predict(p_y).double().expand(log_w.shape)
         yield ProgramDraws(each, predicted, *weights)

@@ -32,6 +32,7 @@ from convention_cases import (
     real,
 )
 from torch import Tensor
+from torch.func import vmap
 
 from pyro_gcm.distributions import (
     AlongAxis,
@@ -40,17 +41,14 @@ from pyro_gcm.distributions import (
     GuessedEvent,
     InfiniteCost,
     LatentMixture,
-    LazyDistribution,
     OrderedLevel,
     OrderEvent,
     RevenuePosterior,
     ThresholdNormal,
     ThresholdQuantile,
 )
-from pyro_gcm.distributions.event_curve import CurvePosterior
-from pyro_gcm.distributions.joint import SeveralOutcomes, SideBySide
+from pyro_gcm.distributions.joint import SeveralOutcomes
 from pyro_gcm.nets import DiagNormalMixture
-from pyro_gcm.nets.latent import FlowDistribution
 
 #: First words of the cases without an event dimension.
 UNIVARIATE = {"univariate", "event", "threshold", "partly", "certain", "level", "along"}
@@ -59,31 +57,6 @@ IN_FLOAT64 = AlongAxis | EventTime | SeveralOutcomes
 OF_POSITIONS = ("costs given a value", "costs given times")
 #: Distributions of finitely many outcomes.
 DISCRETE = OrderEvent | GuessedEvent | OrderedLevel
-#: Arguments and their shapes for batch shape `batch`; a distribution has the shape of its draws.
-SHAPES: dict[type, Callable[[Shape], dict[str, Any]]] = {
-    DiagNormalMixture: lambda batch: {
-        "locs": (*batch, 4, 3), "coord_scale": (*batch, 4, 3), "component_logits": (*batch, 4)
-    },
-}  # fmt: skip
-#: Distributions whose shapes do not follow from shapes: they say so, as Pyro's `Independent` does.
-NOT_INFERRED: dict[type, tuple[str, dict[str, Any]]] = {
-    OrderEvent: ("(2, 3) may be [B, K] or [G, K]", {"cost": (2, 3), "revenue": (3,)}),
-    ThresholdNormal: ("the shape of cost does not tell its event dimensions", {"event": ()}),
-    ThresholdQuantile: ("as for a guess", {"event": (), "level": ()}),
-    CostPosterior: ("the shape of an event is not that of its costs", {"event": (), "outcome": ()}),
-    RevenuePosterior: ("as for the costs", {"event": (), "outcome": ()}),
-    InfiniteCost: ("(2, 3) may be [B, K] or [G, K]", {"cost": (2, 3), "logits": ()}),
-    LatentMixture: ("(5, 2, 3) may be [N, B, K] or [N, G, K]", {"component": (5, 2, 3)}),
-    GuessedEvent: ("the shape of an event is not that of its costs", {"event": (), "logits": ()}),
-    OrderedLevel: ("as for a guess", {"event": (), "shifts": (3, 1)}),
-    AlongAxis: ("as for a guess", {"event": (), "axis": (), "units": ()}),
-    EventTime: ("as for a guess", {"event": (), "axis": (), "units": ()}),
-    SeveralOutcomes: ("as for a guess", {"event": (), "outcomes": ()}),
-    CurvePosterior: ("as for a guess", {"curve": (), "seen": ()}),
-    SideBySide: ("its only argument is a list of distributions", {"parts": ()}),
-    LazyDistribution: ("its shapes are arguments themselves", {"build": ()}),
-    FlowDistribution: ("its only argument is a distribution", {"dist": (2, 3)}),
-}
 cases = pytest.mark.parametrize("case", CASES)
 batches = pytest.mark.parametrize("batch", [(), (3, 1)], ids=str)
 ONE = torch.ones((), dtype=torch.float64)
@@ -168,18 +141,6 @@ def test_mean_and_variance_are_those_of_the_draws(case: str) -> None:
     fourth = (x - mean).pow(4).mean(0)
     error = ((fourth - variance.square()).clamp(min=0.0) / count).sqrt()
     assert (((x - mean).square().mean(0) - variance).abs() <= 5.0 * error + 1e-12).all()
-
-
-@cases
-@batches
-def test_shapes_are_inferred_or_said_not_to_be(case: str, batch: Shape) -> None:
-    d = CASES[case](batch)
-    if type(d) in SHAPES:
-        assert type(d).infer_shapes(**SHAPES[type(d)](batch)) == (batch, d.event_shape)
-        return
-    arguments = NOT_INFERRED[type(d)][1]
-    with pytest.raises(NotImplementedError):
-        type(d).infer_shapes(**arguments)
 
 
 @pytest.mark.parametrize(
@@ -316,3 +277,11 @@ def test_sites_stand_in_nested_plates(case: str) -> None:
     trace = pyro.poutine.trace(program).get_trace(x)
     trace.compute_log_prob()
     torch.testing.assert_close(trace.nodes["x"]["log_prob"], d.log_prob(x))
+
+
+@cases
+def test_densities_are_vectorised_over_draws_by_torch_func(case: str) -> None:
+    with pyro.validation_enabled(False):
+        d = CASES[case]((2,))
+        x = d.sample((4,))
+        torch.testing.assert_close(vmap(d.log_prob)(x), d.log_prob(x), rtol=1e-11, atol=1e-12)

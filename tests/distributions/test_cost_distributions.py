@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
-import pyro.distributions as dist
 import pytest
 import torch
 from order_event_cases import (
     LOGITS,
     dtypes,
     event_shapes,
-    fair_event,
     independent,
     outcomes,
     random_parameters,
 )
-from torch import Tensor
 
 from pyro_gcm.distributions import (
     InfiniteCost,
     LatentMixture,
     OrderEvent,
-    ThresholdNormal,
-    ThresholdQuantile,
 )
 
 families = pytest.mark.parametrize("family", ["Normal", "Logistic"])
@@ -76,28 +70,6 @@ def test_certainly_infinite_cost_never_happens(shape: tuple[int, ...]) -> None:
 # The distribution itself
 
 
-def test_density_is_that_of_each_alternative_finite_infinite_or_neither() -> None:
-    loc = torch.tensor([[0.0, 1.0], [2.0, -1.0]], dtype=torch.float64)
-    logits = torch.tensor([-1.0, 0.5], dtype=torch.float64)
-    cost = InfiniteCost(independent("Normal", loc, torch.ones_like(loc), 2), logits)
-    row = dist.Normal(loc, 1.0).log_prob(torch.tensor(0.5)).sum(-1)
-    finite, infinite = (1.0 - logits.sigmoid()).log() + row, logits.sigmoid().log()
-    inf, at = math.inf, 0.5
-    expected = {
-        ((at, at), (at, at)): finite.sum(),
-        ((inf, inf), (at, at)): infinite[0] + finite[1],
-        ((at, at), (inf, inf)): finite[0] + infinite[1],
-        ((inf, inf), (inf, inf)): infinite.sum(),
-        ((inf, at), (at, at)): -inf,
-        ((at, at), (at, inf)): -inf,
-        ((-inf, -inf), (at, at)): -inf,
-        ((inf, -inf), (at, at)): -inf,
-    }
-    for value, log_p in expected.items():
-        got = cost.log_prob(torch.tensor(value, dtype=torch.float64))
-        torch.testing.assert_close(got, torch.as_tensor(log_p, dtype=torch.float64))
-
-
 @families
 @dtypes
 @event_shapes
@@ -126,23 +98,6 @@ def test_mean_is_infinite_where_the_cost_may_be() -> None:
     cost = InfiniteCost(independent("Normal", torch.ones(3, 2), 2 * torch.ones(3, 2)), logits)
     assert cost.mean.tolist() == [[1.0, 1.0], [math.inf] * 2, [math.inf] * 2]
     assert cost.variance.tolist() == [[4.0, 4.0], [math.inf] * 2, [math.inf] * 2]
-
-
-@event_shapes
-def test_responses_are_finite_and_capped(shape: tuple[int, ...]) -> None:
-    event, ones = fair_event(shape, batch_shape=(5,), infinite=True), torch.ones(5).double()
-    event.cost.logits.requires_grad_()
-    p0 = event.cost.p0.prod(-1) if len(shape) == 2 else event.cost.p0
-    locations: list[tuple[Callable[[OrderEvent], Tensor], float]] = [
-        (lambda e: ThresholdNormal(e, 0.5 * ones, 2.0 * ones, ones).mean, math.sqrt(5.0)),
-        (lambda e: ThresholdQuantile(e, 0.5 * ones, 2.0 * ones, 0.3 * ones, ones).loc, 2.0),
-    ]
-    for location, spread in locations:
-        cap = location(OrderEvent(event.cost, torch.full(shape, math.inf)))
-        torch.testing.assert_close(cap, 0.5 + spread * torch.special.ndtri(1.0 - p0))
-        loc = location(event)
-        assert (loc < cap).all()
-        assert torch.autograd.grad(loc.sum(), event.cost.logits)[0].isfinite().all()
 
 
 def mixture(

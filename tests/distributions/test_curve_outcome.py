@@ -135,33 +135,6 @@ def test_costs_given_a_censored_time_are_those_of_rejection(
     torch.testing.assert_close(posterior.log_prob(draws), log_p, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.long(keep=2)
-@shapes
-@families
-@atoms
-def test_costs_given_their_time_and_times_are_the_costs_and_times(
-    infinite: bool, family: str, shape: tuple[int, ...]
-) -> None:
-    p_t = event_time(family, shape, infinite)
-    costs = p_t.event.cost.sample((5_000,))
-    times = p_t.drawn(costs)
-    happened = times[:, 1] < INF
-    costs, times = costs[happened], times[happened]
-    half = len(times) // 2
-    posterior = p_t.cost_posterior(times[:half])
-    draws = posterior.sample()
-    again = p_t.drawn(draws)
-    torch.testing.assert_close(again[:, 0], times[:half, 0], rtol=1e-9, atol=0.0)
-
-    def both(c: Tensor, t: Tensor) -> Tensor:
-        # Distances to the time, whose smallest and largest tell how many costs are met by then.
-        c = torch.minimum(c.flatten(1), torch.tensor(1e3))
-        return torch.cat([c, t[:, :1].log(), c - t[:, :1].log()], 1)
-
-    assert agreement(both(draws, times[:half]), both(costs[half:], times[half:])) > DIFFERENT
-    assert posterior.log_prob(draws).isfinite().all()
-
-
 def test_the_density_of_costs_given_a_time_integrates_to_one() -> None:
     p_t = event_time("Logistic", (2,))
     value = torch.tensor([1.2, 1.2, 0.0])

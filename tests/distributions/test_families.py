@@ -12,7 +12,7 @@ import torch
 from mpmath_reference import standardized, tails, worst_error
 from torch import Tensor
 
-from pyro_gcm.distributions import OrderEvent, cost_family, register_cost_family
+from pyro_gcm.distributions import cost_family, register_cost_family
 from pyro_gcm.distributions.families import resolve_cost_family, tail_log_probs
 from pyro_gcm.distributions.numerics import log1mexp
 
@@ -57,29 +57,6 @@ def test_bisection_finds_quantiles_to_the_last_bits(loc: float, gumbel: type) ->
     closed_form = d.loc - d.scale * torch.log(-log_p)
     quantile = cost_family(dist.Gumbel).quantile(d, log_p, log_q)
     torch.testing.assert_close(quantile, closed_form, rtol=1e-14, atol=1e-12)
-
-
-def test_quantile_of_ones_own_is_used(registry: None) -> None:
-    asked = []
-
-    def quantile(d: dist.Distribution, log_p: Tensor, log_q: Tensor) -> Tensor:
-        asked.append(log_p.shape)
-        return log_p.exp()
-
-    register_cost_family(
-        dist.Uniform,
-        lambda d, v: v.log(),
-        lambda d, v: torch.log1p(-v),
-        quantile,
-        name="uniform",
-        example=dist.Uniform(0.0, 1.0),
-    )
-    cost = dist.Uniform(torch.zeros(2), torch.ones(2)).to_event(1)
-    event = OrderEvent(cost, torch.tensor([0.5, 0.25]))
-    assert event.mean.item() == pytest.approx(0.125)
-    c = event.cost_posterior(torch.tensor(1.0)).sample((1000,))
-    assert asked[-1] == (1000, 2)
-    assert c.amax(0).tolist() == pytest.approx([0.5, 0.25], abs=0.01)
 
 
 def log_cdf(d: dist.Gumbel, value: Tensor) -> Tensor:

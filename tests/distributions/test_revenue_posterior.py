@@ -153,22 +153,6 @@ def test_posterior_is_the_joint_gaussian_conditioned_on_r(
     assert again.sample().dtype == torch.float32
 
 
-@pytest.mark.parametrize("k_dim", [1, 2])
-def test_gradients_of_mean_and_covariance_are_those_of_the_function(k_dim: int) -> None:
-    def moments(
-        loc_k: Tensor, scale_k: Tensor, w: Tensor, loc_r: Tensor, scale_r: Tensor, r: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        prior, noise = dist.Normal(loc_k, scale_k).to_event(1), dist.Normal(loc_r, scale_r)
-        posterior = linear_gaussian_posterior(prior, w, noise.to_event(1), r)
-        assert posterior.rsample().requires_grad
-        return posterior.mean, covariance(posterior)
-
-    prior, noise = normal(2, k_dim), normal(2, 3)
-    r = torch.randn(2, 3, dtype=torch.float64)
-    tensors = (prior.mean, prior.stddev, loading(3, k_dim), noise.mean, noise.stddev, r)
-    assert torch.autograd.gradcheck(moments, [t.clone().requires_grad_() for t in tensors])
-
-
 @pytest.mark.parametrize("part", ["prior", "noise"])
 @pytest.mark.parametrize(
     "other",

@@ -213,30 +213,3 @@ def test_hidden_site_is_never_built(build: Counted, lazy: LazyDistribution) -> N
     assert elbo.loss(hidden, lambda: None) == pytest.approx(2.5 * math.log(2.0 * math.pi))
     assert (lazy.expand((7, 5)).batch_shape, lazy.has_rsample) == ((7, 5), True)
     assert build.calls == 0
-
-
-def test_each_question_builds_once_and_is_answered_by_the_distribution(
-    build: Counted, lazy: LazyDistribution
-) -> None:
-    value, itself = torch.randn(5, 3), build()
-
-    def draw(d: dist.TorchDistribution) -> torch.Tensor:
-        torch.manual_seed(3)
-        return d.rsample((2,))
-
-    for number, ask in enumerate((draw, lambda d: d.log_prob(value), lambda d: d.sample()), 2):
-        torch.manual_seed(3)
-        answer = ask(lazy)
-        assert build.calls == number
-        torch.manual_seed(3)
-        assert torch.equal(answer, ask(itself))
-    assert lazy.support.event_dim == 1
-    pyro.sample("x", lazy)
-    assert build.calls == 6
-    build.loc.requires_grad_()
-    lazy.rsample().sum().backward()
-    assert torch.equal(build.loc.grad, torch.ones(5, 3))
-    bernoulli = LazyDistribution(
-        lambda: dist.Bernoulli(torch.ones(5)), torch.Size([5]), torch.Size()
-    )
-    assert torch.equal(bernoulli.sample((2,)), torch.ones(2, 5))  # though not reparametrised

@@ -14,7 +14,7 @@ from order_event_cases import families as symmetric
 from torch import Tensor
 
 from pyro_gcm import GCM
-from pyro_gcm.distributions import OrderedLevel, OrderEvent, families, register_cost_family
+from pyro_gcm.distributions import register_cost_family
 from pyro_gcm.distributions.families import (
     cost_family,
     log_interval,
@@ -22,7 +22,7 @@ from pyro_gcm.distributions.families import (
     parameters_of,
 )
 from pyro_gcm.distributions.joint import costs_between
-from pyro_gcm.distributions.standard_families import BUILT_IN, StandardFamily, _symmetric
+from pyro_gcm.distributions.standard_families import BUILT_IN, StandardFamily
 from pyro_gcm.io.export import export
 
 #: Around the centre, around where the probabilities of each family underflow, and beyond.
@@ -93,25 +93,6 @@ def log_cauchy(u: Tensor) -> Tensor:
     return torch.log(torch.atan2(torch.ones_like(u), -u) / math.pi)
 
 
-def cauchy_density(u: Tensor) -> Tensor:
-    return -torch.log1p(u * u) - math.log(math.pi)
-
-
-CAUCHY = StandardFamily(
-    tails=lambda u: (log_cauchy(u).exp(), log_cauchy(-u).exp()),
-    pull=lambda weight, u, up: weight / up * cauchy_density(u).exp(),
-    log_tails=_symmetric(log_cauchy),
-    quantile=lambda p: -1.0 / torch.tan(math.pi * p),
-    quantile_of_logs=lambda log_p, log_q: (
-        torch.where(log_p < log_q, -1.0, 1.0)
-        / torch.tan(math.pi * torch.minimum(log_p, log_q).exp())
-    ),
-    log_density=cauchy_density,
-    log_interval=lambda a, b: torch.log(torch.atan2(b - a, 1.0 + a * b) / math.pi),
-    two_tails=lambda a: torch.atan2(torch.ones_like(a), a).mul_(2.0 / math.pi),
-)
-
-
 def registered_cauchy() -> None:
     register_cost_family(
         dist.Cauchy,
@@ -119,32 +100,6 @@ def registered_cauchy() -> None:
         lambda d, value: log_cauchy((d.loc - value) / d.scale),
         name="cauchy",
     )
-
-
-def test_one_object_is_all_that_a_family_needs(registry: None) -> None:
-    def results() -> list[Tensor]:
-        torch.manual_seed(3)
-        loc, revenue = torch.randn(2, 50, 2, 3, dtype=torch.float64)
-        scale = torch.full_like(loc, 0.8).requires_grad_()
-        event = OrderEvent(dist.Cauchy(loc, scale).to_event(2), revenue)
-        y = torch.arange(50.0) % 2
-        shifts = torch.tensor([[0.0], [-0.7], [-1.5]], dtype=torch.float64)
-        scores = event.log_prob(y) + OrderedLevel(event, shifts).log_prob(y + 1.0)
-        (slope,) = torch.autograd.grad(scores.sum(), scale)
-        with torch.no_grad():
-            found = [scores, slope, event.probability64(), event.probit64()]
-            draws = event.cost_posterior(y).sample((200,))
-        return [*found, draws.sigmoid().mean((0, 1)), draws.sigmoid().std((0, 1))]
-
-    registered_cauchy()
-    slow = results()
-    families._FAMILIES[dist.Cauchy] = families._built_in(dist.Cauchy, CAUCHY)
-    assert cost_family(dist.Cauchy).standard is CAUCHY
-    fast = results()
-    for found, want in zip(fast[:4], slow[:4], strict=True):
-        torch.testing.assert_close(found, want, rtol=1e-9, atol=1e-12)
-    for found, want in zip(fast[4:], slow[4:], strict=True):
-        torch.testing.assert_close(found, want, rtol=0.0, atol=2e-2)
 
 
 def test_a_users_family_keeps_its_parameters_and_has_intervals_and_curves(registry: None) -> None:

@@ -13,7 +13,6 @@ import pytest
 import torch
 from pyro.infer import (
     SVI,
-    Importance,
     RenyiELBO,
     Trace_ELBO,
     TraceMeanField_ELBO,
@@ -22,7 +21,7 @@ from pyro.infer import (
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM
-from pyro_gcm.inference import ImportanceWeightedELBO, collapse, uncollapse
+from pyro_gcm.inference import ImportanceWeightedELBO, uncollapse
 
 Rows = tuple[Tensor, Tensor, Tensor]
 REFUSED = "'c' where it contradicts y.*collapse.model.*CostPosterior"
@@ -100,29 +99,6 @@ def test_a_guide_that_respects_y_trains(program: str) -> None:
     assert not torch.equal(guide.log_scale, before)
     with pytest.raises(RuntimeError, match=REFUSED):
         trained(EXPLICIT[program](model), Truncated(model, agrees=False), rows())
-
-
-@programs
-def test_importance_sampling_meets_a_density_of_zero(program: str) -> None:
-    model = GCM(3, 2, z_dim=2, seed=3)
-    data = torch.randn(1, 3), torch.zeros(1, 2), torch.ones(1)
-    explicit = EXPLICIT[program](model)
-    guide = autoguide.AutoNormal(explicit, init_loc_fn=autoguide.init_to_mean, init_scale=1.0)
-    guide(*data)
-    posterior = Importance(explicit, guide, num_samples=20).run(*data)
-    weights = torch.stack([weight.detach() for weight in posterior.log_weights])
-    assert weights.isinf().any()
-    assert weights.isfinite().any()
-
-    def prior(x: Tensor, r: Tensor, y: Tensor) -> None:
-        with pyro.plate("data", len(x), dim=-1):
-            pyro.sample("z", model.z_dist(x))
-            pyro.sample("w", model.w_dist())
-
-    bound = RenyiELBO(num_particles=20_000, vectorize_particles=True, max_plate_nesting=1)
-    with torch.no_grad():
-        evidence = bound.loss(explicit, guide, *data)
-        assert evidence == pytest.approx(bound.loss(collapse(model), prior, *data), abs=0.1)
 
 
 def test_masked_outcomes_are_not_contradicted() -> None:

@@ -1,4 +1,4 @@
-"""The loss that the paper states for IGCM: equal to its equation, and no bound on the evidence."""
+"""The loss that the paper states for IGCM is equal to its equation."""
 
 from __future__ import annotations
 

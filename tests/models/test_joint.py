@@ -107,26 +107,3 @@ def test_effective_sample_size_tells_how_many_draws_carry_a_row() -> None:
     assert (implicit.effective_sample_size(x, r) < 128.0).all()
     with pytest.raises(ValueError, match=r"cost\(x\) is not available after objective='joint'"):
         implicit.cost(x)
-
-
-def test_missing_values_are_refused_by_every_objective() -> None:
-    x, r, y = linear_program.rows(50, 5)
-    broken = r.clone()
-    broken[3, 0] = torch.nan
-    untrained, joint = GCM(3, 2, prior="standard"), trained()
-    for call, message in (
-        (lambda: fit(untrained, x, broken, y), r"r must be finite, got nan in row 3"),
-        (lambda: untrained.predict(x, broken), "r must be finite"),
-        (
-            lambda: fit(untrained, x, broken, y, objective="joint"),
-            r"r must be finite, got nan in row 3",
-        ),
-        (lambda: joint.predict(x, broken), "r must be finite"),
-        (lambda: joint.posterior(x, broken, y), "r must be finite"),
-        (lambda: joint.learn_units(x, broken, y), "r must be finite"),
-        (lambda: joint.model(x, broken, y), "r must be finite"),
-        (lambda: joint.surface(x, broken), "revenues must be finite"),
-        (lambda: joint.surface(torch.full_like(x, torch.nan), r), "x must be finite"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            call()

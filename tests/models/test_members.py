@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -45,47 +44,11 @@ def trained(response: str = "binary") -> GCM:
     return model.eval()
 
 
-def by_hand(model: GCM, x: Tensor, r: Tensor) -> Tensor:
-    """Pr(y = 1 | z, x, r) of every member, [K, B], from the weights, row by row."""
-    encoder, maps = model.encoder, model.revenue_map
-    assert isinstance(encoder, MemberEncoder)
-    features = encoder.features(model.x_standardizer(x))
-    first, second, head = encoder.first, encoder.layers[0], model.cost_net.layer
-    active = encoder.features.active
-    standard = model.r_standardizer(r)
-    line = standard / (1.0 + standard.abs() / 4.0)
-    low, high = maps.knots[:, :-1], maps.knots[:, 1:]
-    wide = high > low
-    ramp = ((standard[:, :, None] - low) / torch.where(wide, high - low, 1.0)).clamp(0.0, 1.0)
-    ramp = torch.where(wide, ramp, 0.0).flatten(1)
-    spline = (ramp - maps.units.loc) / maps.units.scale
-    weight = torch.log1p(torch.exp(10.0 * maps.linear.raw_weight)) / 10.0  # [K, 3, 3, m (1 + J)]
-    inputs = torch.cat([line, spline], 1)
-    p = torch.empty(K, len(x), dtype=x.dtype)
-    for k in range(K):
-        for i in range(len(x)):
-            seen = features[i] * first.r[k, active]
-            a = torch.relu((first.weight[:, active] @ seen) * first.s[k] + first.bias[k])
-            a = torch.relu((second.weight @ (a * second.r[k])) * second.s[k] + second.bias[k])
-            raw = a @ head.weight[k] + head.bias[k]
-            shift = torch.log(torch.expm1(torch.tensor(0.98, dtype=x.dtype)))
-            steep = 0.02 + torch.nn.functional.softplus(raw[9:] + shift)
-            u = (torch.einsum("gcj,j->gc", weight[k], inputs[i]).flatten() - raw[:9]) * steep
-            none = 1.0
-            for g in range(3):
-                none = none * (1.0 - torch.sigmoid(u[3 * g : 3 * g + 3]).prod())
-            p[k, i] = 1.0 - none
-    return p
-
-
-def of_outcome(p: Tensor, y: Tensor) -> Tensor:
-    return torch.where(y > 0.5, p, 1.0 - p)
-
-
 def test_responsibilities_are_bayes_rule_and_costs_agree_with_the_outcome() -> None:
     model = trained()
     x, r, y = rows()
-    likelihood = of_outcome(by_hand(model, x, r), y)
+    every = torch.eye(K, dtype=torch.float64)[:, None].expand(-1, ROWS, -1)
+    likelihood = model.log_likelihood(x, r, y, sites={"z": every}).exp()
     wanted = (likelihood / likelihood.sum(0)).T
     torch.testing.assert_close(model.responsibilities(x, r, y), wanted, atol=1e-9, rtol=0.0)
     draws = model.posterior(x, r, y, num_samples=1000, progress=False)
@@ -99,28 +62,6 @@ def test_responsibilities_are_bayes_rule_and_costs_agree_with_the_outcome() -> N
     mapped = model.mapped(r, model.covariates(draws["z"], x))
     happened = (draws["c"] < mapped).all(-1).any(-1)
     assert (happened == (y > 0.5)).all()
-
-
-@pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_one_negative_weight_of_a_map_is_seen_at_once(response: str, dtype: torch.dtype) -> None:
-    model = copy.deepcopy(trained(response)).to(dtype)
-    x, r, _ = rows(response, dtype)
-    revenues = r.sort(0).values
-    curves = model.surface_draws(x, revenues).values
-    assert curves.std(0).max() > 0.01  # they differ, and each of them rises
-    assert (curves.diff(dim=-1) >= 0.0).all()
-    maps = model.revenue_map[1] if response == "quantile" else model.revenue_map
-    weight = maps.linear.weight.detach().clone()
-    weight[:, :, :, 0] = -1.0
-
-    class Negative(nn.Module):
-        def forward(self, r: Tensor) -> Tensor:
-            mapped = nn.functional.linear(r, weight.flatten(0, -2))
-            return mapped.reshape(*r.shape[:-1], *weight.shape[:-1])
-
-    maps.linear = Negative()
-    assert (model.surface(x, revenues).diff(dim=1) < 0.0).any()
 
 
 def test_weights_of_members_may_be_learned_under_the_exact_likelihood_alone() -> None:

@@ -25,7 +25,7 @@ from pyro_gcm.prediction.draws import PosteriorDraws
 pytestmark = pytest.mark.filterwarnings("ignore:.* rows have an effective sample size")
 COUNT = 3000
 BRUTE = 25_000
-DRAWS: dict[str, Any] = {"num_samples": COUNT, "units": "standard", "progress": False}
+DRAWS: dict[str, Any] = {"num_samples": COUNT, "progress": False}
 
 
 @functools.cache

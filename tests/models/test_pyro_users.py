@@ -16,7 +16,6 @@ from pyro import poutine
 from pyro.infer import MCMC, NUTS, SVI, Trace_ELBO, autoguide
 from pyro.nn import PyroModule, PyroSample
 from torch import Tensor, nn
-from torch.func import functional_call, grad, hessian, vmap
 
 from pyro_gcm import GCM, IGCM, load, save
 from pyro_gcm.inference import ImportanceWeightedELBO, collapse, conditional, uncollapse
@@ -293,43 +292,6 @@ def test_a_scale_of_a_minibatch_weighs_its_rows() -> None:
         sides = (poutine.scale(side, scale=scale) for side in (pair.program, pair.guide))
         losses.append(float(bound.loss(*sides, *TWELVE[:3])))
     assert losses[1] == pytest.approx(5.0 * losses[0], rel=1e-9)
-
-
-class OfRow(nn.Module):
-    """log p(y | z, x, r) of a model, as a function of its parameters."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, z: Tensor, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
-        found: Tensor = self.model.y_dist(self.model.c_dist(z, x), x, r).log_prob(y)
-        return found.sum()
-
-
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script.* is deprecated")  # torch's own
-@pytest.mark.parametrize("kind", ["plain", "alternatives", "continuous", "conditional p0"])
-def test_gradients_of_rows_and_second_derivatives_by_torch_func(kind: str) -> None:
-    model, data = zoo.with_units(kind), zoo.rows(zoo.KINDS[kind].response, 12)
-    of_row, z = OfRow(model), torch.randn(12, 2).double()
-    parameters = {k: v.detach() for k, v in of_row.named_parameters()}
-
-    def log_p(values: dict[str, Tensor], *row: Tensor) -> Tensor:
-        return functional_call(of_row, values, row)
-
-    rows = z, *data[:3]
-    with pyro.validation_enabled(False):
-        each = vmap(grad(log_p), in_dims=(None, 0, 0, 0, 0))(parameters, *rows)
-        total = log_p(dict(of_row.named_parameters()), *rows)
-        names, tensors = zip(*of_row.named_parameters(), strict=True)
-        wanted = torch.autograd.grad(total, tensors, allow_unused=True)
-        for name, whole in zip(names, wanted, strict=True):
-            if whole is not None:
-                torch.testing.assert_close(each[name].sum(0), whole, rtol=1e-8, atol=1e-10)
-        one = [column[:1] for column in rows]
-        bend = hessian(lambda r: log_p(parameters, *one[:2], r, one[3]))(one[2])
-    assert bend.shape == (1, 2, 1, 2)
-    assert bend.isfinite().all()
 
 
 @pytest.mark.parametrize("kind", [*zoo.KINDS])

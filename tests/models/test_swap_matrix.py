@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import itertools
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +14,21 @@ import torch
 import zoo
 from swap_matrix import (
     BY_CONSTRUCTOR,
+    COUNT,
+    ESTIMATES,
     LEFT_OUT,
+    MARGIN,
+    NUM_PARTICLES,
     OBJECTS,
     REASONS,
     ROWS,
+    STEPS,
     TRAINS,
     Combination,
     Row,
     expected,
+    section,
 )
-from swap_matrix_tables import COUNT, ESTIMATES, MARGIN, NUM_PARTICLES, STEPS, section, tables
 from torch import Tensor
 
 from pyro_gcm import fit
@@ -88,15 +92,7 @@ def test_every_combination_trains_or_is_refused_as_documented(row: Row) -> None:
 
 def test_the_catalogue_has_every_reason_and_the_numbers_of_combinations() -> None:
     catalogue = Path(__file__).parents[2] / "notebooks" / "catalogue.md"
-    assert section() in catalogue.read_text(encoding="utf-8"), "run swap_matrix_tables.py"
-
-
-def test_the_tables_have_every_model_objective_and_choice() -> None:
-    shown = tables()
-    for title, objective, first, _ in ROWS:
-        assert re.search(
-            rf'## {title}\n.*### Objective "{objective}"\n.*\| {first} \|', shown, re.S
-        )
+    assert section() in catalogue.read_text(encoding="utf-8"), "run swap_matrix.py"
 
 
 def test_every_reason_applies_somewhere_and_every_objective_trains() -> None:

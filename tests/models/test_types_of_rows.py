@@ -16,8 +16,6 @@ from pyro_gcm.models.build import PRIORS
 from pyro_gcm.responses import RESPONSES, Guessed
 
 SINGLE, DOUBLE = torch.float32, torch.float64
-#: Types of x, r and y beside each other.
-MIXED = [(DOUBLE, DOUBLE, DOUBLE), (SINGLE, SINGLE, DOUBLE), (DOUBLE, SINGLE, SINGLE)]
 CASES: dict[str, tuple[type, dict[str, Any], str | None]] = {
     f"{response}, {prior}": (
         GCM,
@@ -35,31 +33,6 @@ for prior, kernel in itertools.product(PRIORS[1:], ("standard", "conditional")):
         {"prior": prior, "kernel_prior": kernel},
         None,
     )
-#: One of every response and of every prior; the others run with `--long all`.
-QUICK = (
-    *("binary, conditional", "quantile, of members", "quantile, categorical", "ordinal, mixture"),
-    *("survival, flow", "distribution, laplace", "continuous, standard", "guessed, of members"),
-    "implicit, categorical, conditional kernel",
-)
-
-
-@pytest.mark.long(keep=QUICK)
-@pytest.mark.parametrize("case", CASES)
-def test_the_same_numbers_of_other_types_train_the_same_model(case: str) -> None:
-    family, options, objective = CASES[case]
-    name = case.split(",", maxsplit=1)[0]
-    x, r, y = zoo.rows(name if name in RESPONSES else "binary", 16)
-    y = y.columns() if name == "survival" else y.clamp(max=2.0) if name == "ordinal" else y
-    x, r, y = (column.float() for column in (x, r, y))
-    found = []
-    for types in MIXED:
-        model = zoo.make(family, SINGLE, **options)
-        columns = [column.to(dtype) for column, dtype in zip((x, r, y), types, strict=True)]
-        zoo.quickly(model, zoo.Rows(*columns), epochs=1, objective=objective)
-        found.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
-    assert all(torch.equal(weights, found[0]) for weights in found)
-
-
 #: Types of rows; a column stays in float64 where one cannot hold its numbers.
 TYPES = (
     *(torch.float32, torch.float16, torch.bfloat16, torch.float64),

@@ -19,6 +19,7 @@ import torch
 import zoo
 
 from pyro_gcm import GCM
+from pyro_gcm.models import HierarchicalGCM
 from pyro_gcm.models.build import GUIDES, PRIORS, REVENUE_MAPS
 from pyro_gcm.responses import RESPONSES, Continuous, Guessed
 from pyro_gcm.testing import (
@@ -145,6 +146,20 @@ for change, of_kinds in CHANGED.items():
         name = re.sub(r"\W+", "_", f"Test {change} of {kind}")
         own = {"kind": kind, "change": change, **strictly}
         globals()[name] = type(name, (Everywhere, ChangedTests), own)
+
+
+class GroupedTests(StoryTests):
+    """Of the last column of x, the number of a group, nothing is a derivative."""
+
+    test_gradients_are_finite_differences = None
+
+    def rows(self, model: Any, count: int) -> Any:
+        x, r, y = super().rows(model, count)
+        x[:, -1] = torch.arange(count) % 5 - 1.0  # -1 is a group that was not seen
+        return x, r, y
+
+
+add(GroupedTests, {"hierarchical": lambda: HierarchicalGCM(3, 2, groups=4, **SMALL)})
 
 
 # Stories of the guide

@@ -325,9 +325,9 @@ FAULTS = [
     (PriorTests, Unkept, COPIES, "the prediction of the saved model is"),
     (PriorTests, OnTheCPU, DEVICE, "expects all tensors on the same device"),
     (PriorTests, Unused, FIT, "no gradient reached ['z_prior.scale']"),
-    (RevenueMapTests, Falling, RISES, "the map falls in torch.float32 for"),
+    (RevenueMapTests, Falling, RISES, "the map falls in torch.float32, such as"),
     (RevenueMapTests, Falling, FALL, "predictions in torch.float32 fall"),
-    (RevenueMapTests, Rounded, RISES, "the map falls in torch.float32 for"),
+    (RevenueMapTests, Rounded, RISES, "the map falls in torch.float32, such as"),
     (
         ResponseTests,
         Contrary,

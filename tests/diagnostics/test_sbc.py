@@ -58,6 +58,44 @@ def test_draws_that_ignore_y_fail_where_the_quantity_depends_on_y(kind: type) ->
     assert (p_values.filter(like="log p(y") < 1e-12).all()
 
 
+def permuted(draws: Tensor) -> Tensor:
+    """The draws of every row in another order."""
+    order = torch.rand(draws.shape[:2]).argsort(0)
+    return draws[order, torch.arange(draws.shape[1])]
+
+
+#: Wrong draws, in the shapes and types of the right ones: the sites that change, and how.
+BROKEN: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
+    "z permuted against c": ("z", permuted),
+    "k permuted against c": ("k", permuted),
+    "columns of z swapped": ("z", lambda draws: draws.flip(-1)),
+    "draws of the next row": ("zkc", lambda draws: draws.roll(1, 1)),
+    "shifted": ("z", lambda draws: draws + 0.25 * draws.std(0)),
+    "one draw, repeated": ("zkc", lambda draws: draws[:1].expand_as(draws).clone()),
+}
+
+
+@pytest.mark.parametrize("kind", [GCM, IGCM])
+def test_wrong_draws_are_found(kind: type) -> None:
+    model = linear(kind)
+    for name, (sites, change) in BROKEN.items():
+        if sites == "k" and kind is GCM:
+            continue
+
+        def sampler(
+            *data: Tensor, sites: str = sites, change: Any = change, **options: Any
+        ) -> Draws:
+            draws = gaussian_posterior(model, *data, **options)
+            with torch.random.fork_rng():
+                torch.manual_seed(options["seed"] + 1)
+                return {site: change(v) if site in sites else v for site, v in draws.items()}
+
+        result = calibration(model, 1500, sampler=sampler)
+        assert result.p_value() < 1e-4, name
+        if "permuted" in name:  # each coordinate is right by itself
+            assert result.p_values().filter(regex=r"^[zkc]\[").min() > 1e-4, name
+
+
 def binary(**options: Any) -> GCM:
     return GCM(2, 1, z_dim=2, hidden=4, seed=3, **options).double()
 

@@ -72,25 +72,22 @@ def test_a_narrow_guide_is_uneven_and_symmetric() -> None:
     assert (result.symmetry_p_values()[["z[0]", "z[1]"]] > 1e-3).all()
 
 
-@pytest.mark.parametrize("num_draws", [99, 100])
-def test_symmetric_ranks_have_uniform_p_values(num_draws: int) -> None:
+def test_symmetric_ranks_have_uniform_p_values() -> None:
     """But for ties, which make the test milder; that of two samples refuses a sixth at 5 %."""
     generator = np.random.default_rng(0)
-    places = generator.beta(0.5, 0.5, (300, 1500))  # symmetric, and far from even
-    ranks = pd.DataFrame(np.floor(places * (num_draws + 1)).astype(int))
-    p_values = SBCResult(ranks, num_draws).symmetry_p_values()
-    for level in (0.05, 0.2, 0.5):
-        error = 3.0 * np.sqrt(level * (1.0 - level) / 1500)
-        assert 0.6 * level < (p_values < level).mean() < level + error
-    mirrored = SBCResult(num_draws - ranks, num_draws).symmetry_p_values()
-    assert np.allclose(p_values, mirrored)
-
-
-def test_tied_quantities_have_no_symmetry() -> None:
-    ranks = pd.DataFrame({"z[0]": np.arange(100), "y": np.arange(100)})
-    found = SBCResult(ranks, 99, frozenset(["y"])).symmetry_p_values()
-    assert found["z[0]"] == 1.0
-    assert np.isnan(found["y"])
+    for num_draws in (99, 100):
+        places = generator.beta(0.5, 0.5, (300, 1500))  # symmetric, and far from even
+        ranks = pd.DataFrame(np.floor(places * (num_draws + 1)).astype(int))
+        p_values = SBCResult(ranks, num_draws).symmetry_p_values()
+        for level in (0.05, 0.2, 0.5):
+            error = 4.0 * np.sqrt(level * (1.0 - level) / 1500)
+            assert 0.6 * level < (p_values < level).mean() < level + error
+        mirrored = SBCResult(num_draws - ranks, num_draws).symmetry_p_values()
+        assert np.allclose(p_values, mirrored)
+    tied = pd.DataFrame({"z[0]": np.arange(100), "y": np.arange(100)})
+    p_values = SBCResult(tied, 99, frozenset(["y"])).symmetry_p_values()
+    assert p_values["z[0]"] == 1.0
+    assert np.isnan(p_values["y"])
 
 
 KINDS = ["plain", "posterior flow", "implicit", "implicit, one kernel", "implicit, paper", "joint"]

@@ -103,7 +103,7 @@ def fit(
     roles = roles_of(frame, str(data), reading if is_csv else None, of_text, lists)
     letters = as_written(data, frame, [target], reading)[target]
     about = {"event": event, "horizon": horizon, "levels": levels, "positive": positive}
-    found = target_of(frame, target, letters, kind, **about)
+    found = target_of(frame, target, letters, kind, about)
     directions = {name: SIGNS[role] for name, role in roles.items() if role in SIGNS}
     X = frame[[name for name, role in roles.items() if role in (*SIGNS, "free")]]
     with blamed(f"DATA {data}"):  # before rows are held out, whose numbers change

@@ -97,9 +97,8 @@ def required(
     _check_result(kept, ("required", "lower", "upper", "beyond"))
     with blamed():
         found = saved.estimator.required(X, column, probability, below=below, level=level)
-    columns = {str(name): found[name].to_numpy() for name in found}
     about = {"command": "required", "column": column, "probability": probability, "below": below}
-    Output(as_json, quiet).frame(_beside(kept, columns), out, safe, **about)
+    Output(as_json, quiet).frame(_beside(kept, found), out, safe, **about)
 
 
 def surface(

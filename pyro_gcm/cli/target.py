@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
@@ -22,6 +22,10 @@ from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.estimators.event_times import Codes, came_of
 from pyro_gcm.estimators.kinds import outcomes_of as read_by
 from pyro_gcm.estimators.targets import levels_in_order, places_of, target_column, target_numbers
+
+#: Options of one kind.
+_OF_KIND = dict.fromkeys(("event", "horizon"), "survival")
+_OF_KIND |= {"levels": "ordinal", "positive": "classifier"}
 
 
 class Target(NamedTuple):
@@ -62,18 +66,16 @@ def target_of(
     target: str,
     letters: pd.Series[Any],
     kind: str | None,
-    *,
-    event: Any,
-    horizon: Any,
-    levels: Any,
-    positive: Any,
+    asked: Mapping[str, Any],
 ) -> Target:
     """Read the target of a table.
 
     :param letters: the target as it is written, whose letters labels have.
+    :param asked: the options of a kind, None where they are not given.
     :raises WrongUse: for a target that does not fit its kind, and options of another kind.
     """
     column, name = frame[target], f"--target {target!r}"
+    event, levels, positive = asked["event"], asked["levels"], asked["positive"]
     if event is None and kind in (None, "classifier", "ordinal"):
         fields = _fields_in_order(column, letters)
         if fields and (kind or levels or len(fields) == 2):
@@ -85,14 +87,9 @@ def target_of(
     with blamed():
         values = target_column(name, column)
         kind = kind or _inferred(column, event, levels)
-        for option, given, of_kind in (
-            ("--event", event, "survival"),
-            ("--horizon", horizon, "survival"),
-            ("--levels", levels, "ordinal"),
-            ("--positive", positive, "classifier"),
-        ):
-            if given is not None and of_kind != kind:
-                raise WrongUse(f"{option} is for --kind {of_kind}, and this one is {kind}")
+        for option, of_kind in _OF_KIND.items():
+            if asked[option] is not None and of_kind != kind:
+                raise WrongUse(f"--{option} is for --kind {of_kind}, and this one is {kind}")
         if kind == "classifier":
             classes = np.unique(values).tolist()
             label = None if positive is None else _as_value(positive, values)
@@ -122,7 +119,7 @@ def target_of(
                 "time in --target (1) or not by then (0)"
             )
         times, codes = _times_of(frame, target, event)
-        return Target(kind, times, {"horizon": horizon}, codes)
+        return Target(kind, times, {"horizon": asked["horizon"]}, codes)
 
 
 def _times_of(

@@ -30,6 +30,32 @@ def linear(kind: type) -> Any:
     return model
 
 
+def posterior_of(model: Any, x: Tensor, r: Tensor, y: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Mean and covariance of z (and k) given x, r and y, or given x and r alone."""
+    covariates, standard = model.x_standardizer(x), model.r_standardizer(r)
+    prior, cost = model.z_prior(covariates).base_dist, model.cost_net.net[0]
+    mean, variance = prior.loc, prior.scale.square()
+    # What the cost is compared with, less the cost, is linear: intercept + slope latents.
+    scale = model.cost_net(torch.zeros(2).double()).base_dist.scale[0]
+    slope, intercept = -cost.weight[0] / scale, (standard[:, 0] - cost.bias[0]) / scale
+    if isinstance(model, IGCM):
+        kernel = model.kernel(x, r).base_dist
+        mean = torch.cat([mean, kernel.loc], -1)
+        variance = torch.cat([variance, kernel.scale.square()], -1)
+        slope = torch.cat([slope, 1.0 / scale.reshape(1)])
+        intercept = -cost.bias[0] / scale
+    if y is None:
+        return mean, torch.diag_embed(variance)
+    loc, threshold_scale, noise = model.response._curve(covariates)
+    width = torch.hypot(noise, threshold_scale)
+    slope, residual = width[:, None] * slope, y - loc - width * intercept
+    precision = torch.diag_embed(1.0 / variance)
+    posterior = precision + slope[:, :, None] * slope[:, None, :] / noise[:, None, None] ** 2
+    covariance = torch.linalg.inv(posterior)
+    shift = mean / variance + slope * (residual / noise**2)[:, None]
+    return (covariance @ shift[..., None])[..., 0], covariance
+
+
 def gaussian_posterior(
     model: Any,
     x: Tensor,
@@ -44,38 +70,14 @@ def gaussian_posterior(
     """Exact draws of z (and k) and c, unless `spread` stretches z or y is not looked at."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        covariates, standard = model.x_standardizer(x), model.r_standardizer(r)
-        prior, cost = model.z_prior(covariates).base_dist, model.cost_net.net[0]
-        mean, variance = prior.loc, prior.scale.square()
-        # What the cost is compared with, less the cost, is linear: intercept + slope latents.
-        scale = model.cost_net(torch.zeros(2).double()).base_dist.scale[0]
-        slope, intercept = -cost.weight[0] / scale, (standard[:, 0] - cost.bias[0]) / scale
-        if isinstance(model, IGCM):
-            kernel = model.kernel(x, r).base_dist
-            mean = torch.cat([mean, kernel.loc], -1)
-            variance = torch.cat([variance, kernel.scale.square()], -1)
-            slope = torch.cat([slope, 1.0 / scale.reshape(1)])
-            intercept = -cost.bias[0] / scale
-        loc, threshold_scale, noise = model.response._curve(covariates)
-        width = torch.hypot(noise, threshold_scale)
-        if sees_y:
-            slope, residual = width[:, None] * slope, y - loc - width * intercept
-            precision = torch.diag_embed(1.0 / variance)
-            posterior = (
-                precision + slope[:, :, None] * slope[:, None, :] / noise[:, None, None] ** 2
-            )
-            covariance = torch.linalg.inv(posterior)
-            shift = mean / variance + slope * (residual / noise**2)[:, None]
-            mean = (covariance @ shift[..., None])[..., 0]
-        else:
-            covariance = torch.diag_embed(variance)
+        mean, covariance = posterior_of(model, x, r, y if sees_y else None)
         normal = torch.distributions.MultivariateNormal(mean, spread**2 * covariance)
-        latents = normal.sample((num_samples,))
+        latents, standard = normal.sample((num_samples,)), model.r_standardizer(r)
         draws = {"z": latents[..., :2]}
         if isinstance(model, IGCM):
             draws["k"] = standard = latents[..., 2:]
         event = OrderEvent(model.cost_net(draws["z"]), standard)
-        p_y = model.response.distribution(event, covariates, r)
+        p_y = model.response.distribution(event, model.x_standardizer(x), r)
         draws["c"] = (p_y.cost_posterior(y) if sees_y else event.cost).sample()
         return draws
 

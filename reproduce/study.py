@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -49,6 +48,7 @@ class Study:
     :param splits: function (count) -> names and seeds of the splits.
     :param settings: function (data set, method) -> what a fit depends on beside its seed: one or
         several, of which each is a fit.
+    :param version: function (method) -> what is added to that, and needs packages to be known.
     :param cells: function (fit) -> the fits that stand in its place: several, whose settings or
         names differ, or none.
     :param quick: what --quick adds to that.
@@ -73,6 +73,7 @@ class Study:
     variant: str = "default"
     splits: Splits = numbered
     settings: Callable[[str, str], Iterable[Settings]] = lambda dataset, method: [{}]
+    version: Callable[[str], Settings] = lambda method: {}
     cells: Callable[[Fit], Iterable[Fit]] = lambda fit: [fit]
     quick: Settings = field(default_factory=dict)
     needs: Mapping[str, str] = field(default_factory=dict)
@@ -98,8 +99,12 @@ class Study:
         splits = [*self.splits(getattr(arguments, self.counted))]
         splits = splits[: self.quick_count] if arguments.quick else splits
         files: dict[str, list[Fit]] = {}
+        versions = {method: self.version(method) for method in arguments.methods}
         for name in arguments.datasets:
-            settings = {method: [*self.settings(name, method)] for method in arguments.methods}
+            settings = {
+                method: [{**options, **version} for options in self.settings(name, method)]
+                for method, version in versions.items()
+            }
             for cell in self._cells(name, splits, settings):
                 options = {**cell.options, **(self.quick if arguments.quick else {})}
                 files.setdefault(self.file_of(name), []).append(
@@ -111,9 +116,7 @@ class Study:
         """Name of each file of results -> its fits at the defaults of the command."""
         counts, splits = Counter[str](), [*self.splits(self.count)]
         for name in self.datasets:
-            settings: dict[str, list[Settings]] = {method: [{}] for method in self.methods}
-            with contextlib.suppress(ImportError, Refused):  # whose versions are not known here
-                settings = {method: [*self.settings(name, method)] for method in self.methods}
+            settings = {method: [*self.settings(name, method)] for method in self.methods}
             counts[self.file_of(name)] += sum(1 for _ in self._cells(name, splits, settings))
         return dict(counts)
 

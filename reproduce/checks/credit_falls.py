@@ -259,7 +259,7 @@ STUDY = Study(
     *("credit_falls", str(__doc__), TITLES, METHODS, find, "B"),
     count=1,
     cells=cells,
-    settings=lambda name, method: [version_of(method)],
+    version=version_of,
     quick={"pairs": QUICK_PAIRS, "rows": 500},
     jobs=1,
     together=lambda fit: (fit.dataset, fit.method, fit.variant),

@@ -155,6 +155,6 @@ STUDY = Study(
     counted="parts",
     count=PARTS,
     protocol="exhaustive",
-    settings=lambda *_: [{"capability": torch.backends.cpu.get_cpu_capability()}],
+    version=lambda method: {"capability": torch.backends.cpu.get_cpu_capability()},
     quick={"blocks": 1},
 )

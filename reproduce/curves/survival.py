@@ -220,10 +220,10 @@ def _folds(repeats: int) -> list[tuple[str, int]]:
     return [(f"{repeat}.{fold}", repeat) for repeat in range(repeats) for fold in range(FOLDS)]
 
 
-def _version(name: str, method: str) -> list[dict[str, Any]]:
+def _version(method: str) -> dict[str, Any]:
     import sksurv
 
-    return [{"scikit-survival": sksurv.__version__}]
+    return {"scikit-survival": sksurv.__version__}
 
 
 STUDY = Study(
@@ -231,7 +231,7 @@ STUDY = Study(
     counted="repeats",
     protocol="5-fold",
     splits=_folds,
-    settings=_version,
+    version=_version,
     quick={"shuffled": 1},
     needs={"sksurv": "compare"},
     file="survival_{dataset}",

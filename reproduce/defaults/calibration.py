@@ -62,6 +62,6 @@ def report(table: pd.DataFrame) -> str:
 STUDY = Study(
     *("calibration", str(__doc__), BINARY, WAYS, run, "8"),
     count=5,
-    settings=lambda name, way: [version_of("Members")],
+    version=lambda way: version_of("Members"),
     quick={"rows": QUICK_ROWS},
 )

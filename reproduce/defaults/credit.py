@@ -106,7 +106,7 @@ STUDY = Study(
     *("credit", str(__doc__), TITLES, METHODS, run, "B"),
     count=5,
     cells=cells,
-    settings=lambda name, method: [version_of(method)],
+    version=version_of,
     quick={"rows": QUICK_ROWS},
     jobs=1,
     file="credit_{dataset}",

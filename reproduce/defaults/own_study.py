@@ -78,12 +78,12 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
     return held_out(dataset, fit, device, own)
 
 
-def settings(name: str, method: str) -> list[Settings]:
+def version(method: str) -> Settings:
     """What decides what a method is: a version, or the source of the file from outside."""
     if method in DEFAULTS:
-        return [version_of(method)]
+        return version_of(method)
     source = Path(str(inspect.getsourcefile(imported(method)))).read_bytes()
-    return [{"source": hashlib.sha256(source).hexdigest()[:12]}]
+    return {"source": hashlib.sha256(source).hexdigest()[:12]}
 
 
 def report(table: pd.DataFrame) -> str:
@@ -121,7 +121,7 @@ def main(arguments: argparse.Namespace) -> None:
         methods,
         run,
         report,
-        settings=settings,
+        version=version,
         quick={"rows": 400},
     )
     study.main(arguments)

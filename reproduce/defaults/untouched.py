@@ -86,6 +86,6 @@ STUDY = Study(
     *("untouched", str(__doc__), UNTOUCHED, dict.fromkeys(DEFAULTS), run, "9"),
     counted="seeds",
     quick_count=2,
-    settings=lambda name, method: [version_of(method)],
+    version=version_of,
     quick={"shuffled": QUICK_ROWS},
 )

@@ -29,9 +29,8 @@ def same(what: str, found: Tensor, wanted: Tensor, tolerance: float = 0.0) -> No
     wanted, found = torch.broadcast_tensors(wanted.detach().double(), found.detach().double())
     off = (found - wanted).abs()
     far = (found != wanted) & ~(off <= tolerance * (1.0 + wanted.abs()))
-    place = int((off.nan_to_num(torch.inf) * far).argmax())
-    numbers = found.flatten()[place], wanted.flatten()[place]
-    check(~far, f"{what} is {numbers[0]:.9g}, and should be {numbers[1]:.9g}")
+    place = (off.nan_to_num(torch.inf) * far).argmax()
+    check(~far, f"{what} is {found.take(place):.9g}, and should be {wanted.take(place):.9g}")
 
 
 def within(what: str, found: Tensor, wanted: Tensor, error: Tensor) -> None:

@@ -119,9 +119,11 @@ class RevenueMapTests(PartTests):
 
     @torch.no_grad()
     def test_it_rises_in_every_revenue(self) -> None:
-        """By steps of one ulp and of any other size."""
+        """By steps of one ulp and of any other size, whatever its weights are."""
         for dtype in (torch.float32, torch.float64):
             model, (_, r, _) = self.prepared(dtype, 2000)
+            for parameter in model.revenue_map.parameters():
+                parameter.normal_()
             highest = torch.inf if model.response.r_dist() is None else 1.0
             column = torch.randint(r.shape[1], (len(r), 1)) == torch.arange(r.shape[1])
             for step in (0.0, 1e-6, 0.01, 1e4):

@@ -1,66 +1,146 @@
-"""Files are written as a whole, or an error names them and nothing changes."""
+"""Files are written as a whole, or an error names the file and the cause, and nothing changes."""
 
 from __future__ import annotations
 
+import argparse
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
+import pandas as pd
 import pytest
 import torch
-from disks import blocked
+from disks import blocked, content, full_disk
 
-from pyro_gcm import GCM, export, fit, load, save
-from pyro_gcm._utils.files import write_file
-from pyro_gcm.baselines import MLP
-from pyro_gcm.baselines import fit as fit_baseline
+from pyro_gcm import GCM, baselines, export, fit, load, save
+from pyro_gcm._utils.files import write_figure, write_file
+from pyro_gcm.cli import main
 from pyro_gcm.io import read_card
+from reproduce.__main__ import main as reproduce
+from reproduce.report import main as write_report
+from reproduce.runs import write_csv
 
 
-def place(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where no file can be written, whoever runs the tests."""
-    if kind == "under a file":
-        return blocked(folder)
-    if kind == "a folder":
-        (folder / "new" / "inside").mkdir(parents=True)
-        return folder / "new"
-    if kind == "a folder of the system":
-        return Path("/proc/nowhere/new")
-    (folder / "gone").mkdir()
-    monkeypatch.chdir(folder / "gone")
-    (folder / "gone").rmdir()
-    return Path("new")
+def model() -> GCM:
+    """For the command line of the audit as well."""
+    made = GCM(1, 1, seed=0)
+    made.objective = "conditional"
+    return made
+
+
+def _audit(option: str) -> Callable[[Path], object]:
+    arguments = f"audit {__name__}:model rows.csv --r r --pairs 9 --quiet {option}".split()
+    return lambda path: sys.exit(main([*arguments, str(path)]))
+
+
+def _report(path: Path) -> None:
+    write_report(argparse.Namespace(results=Path(), device="cpu", output=path.parent))
+
+
+#: The name of the file that is written, and what writes it.
+WRITERS: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "save": ("model", lambda path: save(model(), path, overwrite=True)),
+    "export": ("gcm.pt2", lambda path: export(model(), path)),
+    "write_figure": ("figure.png", lambda path: write_figure(path, plt.figure())),
+    "results": ("a.csv", lambda path: write_csv(pd.DataFrame({"a": range(99)}), path)),
+    "report": ("REPORT.md", _report),
+    "audit --json": ("audit.json", _audit("--json")),
+    "audit --plot": ("audit.png", _audit("--plot")),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, beside a working one with the rows of the audit."""
+    for name in ("work", "folder"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    pd.DataFrame({"x": [0.1, 0.2] * 9, "r": [1.0, 2.0, 3.0] * 6}).to_csv("rows.csv", index=False)
+    return tmp_path / "folder"
+
+
+def told(write: Callable[[Path], object], path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """The error of a writer; that of a command is one line."""
+    with pytest.raises((OSError, SystemExit)) as caught:
+        write(path)
+    if isinstance(caught.value, OSError):
+        return str(caught.value)
+    assert caught.value.code == 2
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    return line
+
+
+@pytest.mark.long(keep=("save", "write_figure", "results", "report", "audit --json"))
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_disk_that_is_full_and_a_place_where_nothing_can_be_are_told(
+    writer: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, write = WRITERS[writer]
+    if writer == "save":
+        write(folder / name)
+    else:
+        (folder / name).write_bytes(b"old")
+    before = content(folder)
+    with full_disk():
+        error = told(write, folder / name, capsys)
+    assert re.search(f"{folder / name}.* could not be written: File too large", error)
+    assert content(folder) == before
+    if writer in ("save", "results", "audit --json"):
+        path = blocked(folder) / name
+        assert str(path.parent) in told(write, path, capsys)
+        assert content(folder) == {**before, "no folder": b"a file"}
+
+
+@pytest.mark.parametrize("command", ["quantile", "report"])
+def test_an_experiment_says_in_one_line_that_it_cannot_write(
+    command: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = str(blocked(folder))
+    options = ["--results", "."] if command == "report" else ["--quick"]
+    monkeypatch.setattr(sys, "argv", ["reproduce", command, *options, "--output", place])
+    with pytest.raises(SystemExit) as ended:
+        reproduce()
+    lines = capsys.readouterr().err.splitlines()
+    assert ended.value.code == 2
+    assert lines[-1].startswith(f"python -m reproduce {command}: error: ")
+    assert place in lines[-1]
+    assert "Traceback" not in "".join(lines)
+
+
+# One file
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux has /proc, and removes folders in use")
-@pytest.mark.parametrize(
-    "kind", ["under a file", "a folder", "a folder of the system", "a removed working folder"]
-)
 def test_a_place_that_cannot_be_written_is_named(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = place(kind, tmp_path, monkeypatch)
-    with pytest.raises(OSError, match="could not be written") as caught:
-        write_file(path, b"content")
-    assert str(path) in str(caught.value)
+    for name in ("a folder/inside", "gone"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    places = [blocked(tmp_path), tmp_path / "a folder", Path("/proc/nowhere/new"), Path("new")]
+    for path in places:
+        with pytest.raises(OSError, match=f"{path}.*could not be written"):
+            write_file(path, b"content")
     assert not list(tmp_path.rglob("*.partial"))
 
 
 def test_an_interrupt_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(file: int) -> None:
+        raise KeyboardInterrupt
+
     path = tmp_path / "old"
     write_file(path, b"old")
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", _interrupted)
+        patch.setattr(os, "fsync", interrupted)
         with pytest.raises(KeyboardInterrupt):
             write_file(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["old"]
-
-
-def _interrupted(file: int) -> None:
-    raise KeyboardInterrupt
+    assert content(tmp_path) == {"old": b"old"}
 
 
 def test_a_file_is_made_with_its_folder_replaced_and_reached_through_a_link(tmp_path: Path) -> None:
@@ -73,43 +153,25 @@ def test_a_file_is_made_with_its_folder_replaced_and_reached_through_a_link(tmp_
     assert os.listdir(path.parent) == ["file"]
 
 
-def _checkpoint(path: Any) -> None:
-    fit(GCM(1, 1), torch.rand(9, 1), torch.rand(9, 1), torch.ones(9), checkpoint=path)
-
-
-def _of_baseline(path: Any) -> None:
-    fit_baseline(MLP(1, 1), torch.rand(9, 1), torch.rand(9, 1), torch.ones(9), checkpoint=path)
-
-
-def _export(path: Any) -> None:
-    model = GCM(1, 1)
-    model.objective = "conditional"
-    export(model, path)
-
-
+ROWS = torch.rand(9, 1), torch.rand(9, 1), torch.ones(9)
 #: What takes a path.
 DOORS: dict[str, Callable[[Any], object]] = {
-    "fit": _checkpoint,
-    "baselines.fit": _of_baseline,
+    "fit": lambda path: fit(GCM(1, 1), *ROWS, checkpoint=path),
+    "baselines.fit": lambda path: baselines.fit(baselines.MLP(1, 1), *ROWS, checkpoint=path),
     "save": lambda path: save(GCM(1, 1), path),
     "load": load,
     "read_card": read_card,
-    "export": _export,
+    "export": lambda path: export(model(), path),
 }
 
 
-@pytest.mark.parametrize("path", ["", "a\0b", 256 * "n"], ids=["empty", "NUL", "long"])
-@pytest.mark.parametrize("door", DOORS)
-def test_a_path_that_cannot_be_is_refused(
-    door: str, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_that_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises((OSError, ValueError), match=r"empty|null|too long"):
-        DOORS[door](path)
+    for name, door in DOORS.items():
+        for path in ("", "a\0b", 256 * "n"):
+            with pytest.raises((OSError, ValueError), match=r"empty|null|too long"):
+                pytest.fail(f"{name} takes {path!r}: {door(path)}")
+        if "fit" in name:
+            with pytest.raises(ValueError, match=r"^checkpoint must be a file, and .* is a folder"):
+                door(tmp_path)
     assert not os.listdir(tmp_path)
-
-
-@pytest.mark.parametrize("door", ["fit", "baselines.fit"])
-def test_a_checkpoint_is_no_folder(door: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"^checkpoint must be a file, and .* is a folder"):
-        DOORS[door](tmp_path)

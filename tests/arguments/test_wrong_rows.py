@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 
 import pytest
@@ -10,8 +11,10 @@ import torch
 from public_calls import OF_ROWS, PROGRAMS
 from torch import Tensor
 
+Defects = list[tuple[Callable[[Tensor], Tensor], str]]
 
-def _matrix(name: str, dim: str) -> list[tuple[Callable[[Tensor], Tensor], str]]:
+
+def _matrix(name: str, dim: str) -> Defects:
     """What is wrong with a matrix of rows, and the error."""
     return [
         (lambda t: t[:, :1], f"{name} has 1 columns, the model was built for {dim}="),
@@ -20,11 +23,9 @@ def _matrix(name: str, dim: str) -> list[tuple[Callable[[Tensor], Tensor], str]]
     ]
 
 
-_SHORTER: list[tuple[Callable[[Tensor], Tensor], str]] = [
-    (lambda t: t[:3], "row counts differ: .* has 3")
-]
+_SHORTER: Defects = [(lambda t: t[:3], "row counts differ: .* has 3")]
 #: Rows that cannot be used, by argument.
-DEFECTS: dict[str, list[tuple[Callable[[Tensor], Tensor], str]]] = {
+DEFECTS: dict[str, Defects] = {
     "x": _matrix("x", "x_dim"),
     "r": _matrix("r", "r_dim") + _SHORTER,
     "k": _matrix("k", "k_dim") + _SHORTER,
@@ -37,14 +38,17 @@ DEFECTS: dict[str, list[tuple[Callable[[Tensor], Tensor], str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS | OF_ROWS)
-def test_rows_that_cannot_be_used_are_refused_by_name_and_change_nothing(name: str) -> None:
-    function, arguments = (PROGRAMS | OF_ROWS)[name]()
-    model = arguments.get("model", getattr(function, "__self__", None))
-    before = copy.deepcopy(model.state_dict())
-    for argument, defects in DEFECTS.items():
-        if isinstance(arguments.get(argument), Tensor):
-            for change, message in defects:
-                with pytest.raises(ValueError, match=message):
-                    function(**{**arguments, argument: change(arguments[argument])})
-    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+def test_rows_that_cannot_be_used_are_refused_by_name_and_change_nothing() -> None:
+    for name, make in (PROGRAMS | OF_ROWS).items():
+        function, arguments = make()
+        model = arguments.get("model", getattr(function, "__self__", None))
+        before = copy.deepcopy(model.state_dict())
+        for argument, defects in DEFECTS.items():
+            if isinstance(arguments.get(argument), Tensor):
+                for change, message in defects:
+                    wrong = {**arguments, argument: change(arguments[argument])}
+                    with pytest.raises(ValueError) as refused:  # noqa: PT011
+                        pytest.fail(f"{name} takes {function(**wrong)}")
+                    assert re.search(message, str(refused.value)), (name, argument)
+        for key, value in model.state_dict().items():
+            assert torch.equal(value, before[key]), (name, key)

@@ -1,4 +1,4 @@
-"""The devices of these tests, and the forms in which a user may pass rows."""
+"""The device of these tests: that of CUDA where there is one, or the emulated one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from device_emulation import AVAILABLE, emulated, register
-from placed_models import Put
 
 # A second conftest.py cannot be collected for doctests: the module name is taken.
 collect_ignore = ["conftest.py"]
@@ -21,7 +20,7 @@ if AVAILABLE and not torch.cuda.is_available():
 
 @pytest.fixture
 def device() -> Iterator[torch.device]:
-    """A device that is not the CPU: that of CUDA where there is one, or the emulated one."""
+    """A device that is not the CPU."""
     context: Any
     if torch.cuda.is_available():
         context = nullcontext(torch.device("cuda", 0))
@@ -32,20 +31,3 @@ def device() -> Iterator[torch.device]:
     with context as made, torch.random.fork_rng():  # inside, for the generator of the device
         torch.manual_seed(0)
         yield made
-
-
-@pytest.fixture(params=["tensors on the CPU", "tensors on the device", "arrays"])
-def put(request: pytest.FixtureRequest, device: torch.device) -> Put:
-    """A function that turns CPU tensors into one of the forms in which a user may pass rows."""
-    forms: dict[str, Put] = {
-        "tensors on the CPU": lambda values: values,
-        "tensors on the device": lambda values: values.to(device),
-        "arrays": lambda values: values.numpy(),
-    }
-    return forms[request.param]
-
-
-@pytest.fixture
-def home(put: Put) -> torch.device:
-    """The device on which results for inputs from `put` are expected; an array is on the CPU."""
-    return torch.as_tensor(put(torch.zeros(1))).device

@@ -67,13 +67,13 @@ def computed(model: Any) -> dict[str, Any]:
     """Arrays that a user sees."""
     X = table()[0][:30]
     X.loc[3, "job"] = "never seen"
-    found = {name: getattr(model, name)(X) for name in QUESTIONS if hasattr(model, name)}
+    arrays = {name: getattr(model, name)(X) for name in QUESTIONS if hasattr(model, name)}
     if hasattr(model, "log_prob"):
-        found["log_prob"] = model.log_prob(X, X["debt"])
+        arrays["log_prob"] = model.log_prob(X, X["debt"])
     if hasattr(model, "predict_survival_function"):
-        found["survival"] = model.predict_survival_function(X, return_array=True)
+        arrays["survival"] = model.predict_survival_function(X, return_array=True)
     # The mean of a whole distribution is found for each level by itself, which takes a minute.
     if hasattr(model, "required") and getattr(model, "response", None) != "distribution":
-        found["required"] = model.required(X[:3], "debt", 0.4)["required"].to_numpy()
-        found["response_curve"] = model.response_curve(X[:3], "debt").to_numpy()
-    return found
+        arrays["required"] = model.required(X[:3], "debt", 0.4)["required"].to_numpy()
+        arrays["response_curve"] = model.response_curve(X[:3], "debt").to_numpy()
+    return arrays

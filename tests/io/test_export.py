@@ -29,11 +29,9 @@ def rows(number: int = 300) -> tuple[Tensor, Tensor, Tensor]:
 
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "normal costs": {},
     "alternatives": {"alternatives": 2, "costs": 3, "cost_family": "logistic", "p0": "conditional"},
     "categorical": {"prior": "categorical", "cost_family": "laplace"},
-    "members with p0": {"members": 3, "p0": "constant"},
-    "learned weights": {"members": 3, "weights": "conditional"},
+    "learned weights": {"members": 3, "weights": "conditional", "p0": "constant"},
     "float64": {"alternatives": 2, "revenue_map": "piecewise_linear"},
     "joint": {"prior": "standard"},
     "flow": {"prior": "flow"},
@@ -91,7 +89,7 @@ def check(model: GCM, predict: Predict, error: float, apart: float = 0.0) -> Non
     assert audit.frame.violations.sum() == 0
 
 
-ONNX = ("members", "alternatives", "categorical", "members with p0")
+ONNX = ("members", "alternatives", "categorical", "learned weights")
 
 
 @pytest.mark.long(keep=("members-torch",))
@@ -112,37 +110,31 @@ def test_an_exported_program_predicts_as_the_model(name: str, format: str, tmp_p
 
 @pytest.mark.long(keep=0)
 def test_a_fixed_number_of_rows(tmp_path: Path) -> None:
-    model, (x, r, _) = trained("normal costs"), rows()
+    model, (x, r, _) = trained("flow"), rows()
     program = loaded(export(model, tmp_path / "model.pt2", batch=48))
     assert torch.allclose(program(x[:48], r[:48]), model.predict(x[:48], r[:48]).double())
     with pytest.raises(Exception, match="48"):
         program(x[:47], r[:47])
 
 
-def refused(**options: Any) -> GCM:
-    model = GCM(5, 3, **options)
-    model.objective = "conditional"
-    return model
-
-
-@pytest.mark.parametrize(
-    ("model", "options", "message"),
-    [
-        (GCM(5, 3), {}, r"model has not been fitted"),
-        (refused(response="continuous"), {}, r"response 'continuous'.*'binary'"),
-        (refused(), {"format": "onnx"}, r"cost_family.*Normal.*Logistic.*format='torch'"),
-        (refused(cost_family="logistic").double(), {"format": "onnx"}, r"float64.*float32"),
-        (refused(), {"format": "pickle"}, r"format must be one of"),
-        (refused(), {"batch": 0}, r"batch must be an integer of at least 1"),
-        (refused(), {"path": "model.onnx"}, r"path must end in \.pt2 .*, got model\.onnx"),
-    ],
-)
-def test_what_has_no_program_is_refused_by_name(
-    model: Any, options: dict[str, Any], message: str, tmp_path: Path
-) -> None:
-    options = {"path": f"model{FORMATS.get(options.get('format', ''), '.pt2')}", **options}
-    path = tmp_path / options.pop("path")
-    path.write_text("kept")
-    with pytest.raises((TypeError, ValueError), match=message):
-        export(model, path, **options)
-    assert path.read_text() == "kept"
+def test_what_has_no_program_is_refused_by_name(tmp_path: Path) -> None:
+    model, logistic = GCM(5, 3), GCM(5, 3, cost_family="logistic").double()
+    continuous = GCM(5, 3, response="continuous")
+    for fitted in (model, logistic, continuous):
+        fitted.objective = "conditional"
+    onnx, torch_file = tmp_path / "model.onnx", tmp_path / "model.pt2"
+    for path in (onnx, torch_file):
+        path.write_text("kept")
+    refusals: list[tuple[Any, Path, dict[str, Any], str]] = [
+        (GCM(5, 3), torch_file, {}, r"model has not been fitted"),
+        (continuous, torch_file, {}, r"response 'continuous'.*'binary'"),
+        (model, onnx, {"format": "onnx"}, r"cost_family.*Normal.*Logistic.*format='torch'"),
+        (logistic, onnx, {"format": "onnx"}, r"float64.*float32"),
+        (model, torch_file, {"format": "pickle"}, r"format must be one of"),
+        (model, torch_file, {"batch": 0}, r"batch must be an integer of at least 1"),
+        (model, onnx, {}, r"path must end in \.pt2 .*, got .*model\.onnx"),
+    ]
+    for refused, path, options, message in refusals:
+        with pytest.raises((TypeError, ValueError), match=message):
+            export(refused, path, **options)
+        assert path.read_text() == "kept"

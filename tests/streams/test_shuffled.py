@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from torch import Tensor
 
 from pyro_gcm.streams import BatchRows, ShuffledRows, Source
 
-Layout = tuple[Source, dict[str, int]]
 #: Row groups smaller and larger than the windows, many windows and one, and batches of any size.
 LAYOUTS = {
     "small groups": {"row_group": 30, "window": 100, "batch_size": 16},
@@ -25,75 +25,57 @@ LAYOUTS = {
 
 def shuffled(source: Source, **options: Any) -> ShuffledRows:
     options = {"seed": 3, "share": 0.2, "batch_size": 16, "window": 100, **options}
-    found = surveyed(source, seed=options["seed"], share=options["share"])
-    return ShuffledRows(source, found, **options)
+    survey = surveyed(source, seed=options["seed"], share=options["share"])
+    return ShuffledRows(source, survey, **options)
 
 
-@pytest.fixture(params=LAYOUTS)
-def layout(request: pytest.FixtureRequest, tmp_path: Path) -> Layout:
-    options = dict(LAYOUTS[request.param])
-    data = files(tmp_path / "data", table(), [400, 350, 250], options.pop("row_group"))
-    return opened(data), options
+def layouts(folder: Path) -> Iterator[tuple[str, Source, dict[str, int]]]:
+    for name, options in LAYOUTS.items():
+        options = dict(options)
+        data = files(folder / name, table(), [400, 350, 250], options.pop("row_group"))
+        yield name, opened(data), options
 
 
 def rows_of(batches: list[list[Tensor]]) -> list[int]:
     return [int(y) for batch in batches for y in batch[2]]
 
 
-@pytest.mark.parametrize("share", [0.0, 0.2])
-def test_an_epoch_has_each_training_row_once(layout: Layout, share: float) -> None:
-    source, options = layout
-    stream = shuffled(source, share=share, **options)
-    batches = list(stream.epoch(0))
-    found = surveyed(source, share=share, sample_rows=1000)
+def test_an_epoch_has_each_training_row_once_in_an_order_of_its_own(tmp_path: Path) -> None:
     expected = in_memory(table())
-    rows = rows_of(batches)
-    assert sorted(rows) == found.sample["y"].tolist()
-    assert len(rows) == stream.rows
-    assert stream.rows == 1000 - len(found.validation["y"])
-    assert stream.steps == len(batches)
-    sizes = [len(batch[2]) for batch in batches]
-    assert set(sizes[:-1]) <= {options["batch_size"]}
-    assert 0 < sizes[-1] <= options["batch_size"]
-    for at, name in enumerate(("x", "r", "y")):
-        assert torch.equal(torch.cat([batch[at] for batch in batches]), expected[name][rows])
+    for name, source, options in layouts(tmp_path):
+        for share in (0.0, 0.2):
+            stream = shuffled(source, share=share, **options)
+            batches = []
+            for number, batch in enumerate(stream.epoch(0)):
+                batches.append(batch)
+                assert stream.origin(number) == rows_of([batch]), name
+            survey = surveyed(source, share=share, sample_rows=1000)
+            rows = rows_of(batches)
+            assert sorted(rows) == survey.sample["y"].tolist(), name
+            assert len(rows) == stream.rows == 1000 - len(survey.validation["y"])
+            assert stream.steps == len(batches)
+            sizes = [len(batch[2]) for batch in batches]
+            assert set(sizes[:-1]) <= {options["batch_size"]}
+            assert 0 < sizes[-1] <= options["batch_size"]
+            for place, column in enumerate(("x", "r", "y")):
+                values = torch.cat([batch[place] for batch in batches])
+                assert torch.equal(values, expected[column][rows]), name
+            same, later = (rows_of(list(stream.epoch(number))) for number in (0, 1))
+            assert rows == same != later, name
+            reseeded = shuffled(source, share=share, **options, seed=4)
+            assert rows_of(list(reseeded.epoch(0))) != rows != sorted(rows), name
 
 
-def test_orders_differ_by_epoch_and_seed_and_by_nothing_else(layout: Layout) -> None:
-    source, options = layout
-    one, same = shuffled(source, **options), shuffled(source, **options)
-    first = rows_of(list(one.epoch(0)))
-    assert first == rows_of(list(same.epoch(0)))
-    assert first != rows_of(list(one.epoch(1)))
-    assert first != rows_of(list(shuffled(source, seed=4, **options).epoch(0)))
-    assert first != sorted(first)
-    other = rows_of(list(shuffled(source, seed=4, share=0.0, **options).epoch(0)))
-    assert other != rows_of(list(shuffled(source, seed=3, share=0.0, **options).epoch(0)))
-
-
-def test_batches_of_an_iterable_are_shuffled() -> None:
+def test_batches_of_an_iterable_are_shuffled_and_have_memory_of_their_own() -> None:
     source = BatchRows(in_batches(table(), 64))
     whole = list(shuffled(source).epoch(1))
     assert rows_of(whole) != sorted(rows_of(whole))
     assert sorted(rows_of(whole)) == surveyed(source, sample_rows=1000).sample["y"].tolist()
-
-
-@pytest.mark.parametrize("share", [0.0, 0.2])
-def test_the_origin_of_a_batch_is_the_numbers_of_its_rows(layout: Layout, share: float) -> None:
-    source, options = layout
-    stream = shuffled(source, share=share, **options)
-    for number in (0, 1):
-        for at, batch in enumerate(stream.epoch(number)):
-            assert stream.origin(at) == rows_of([batch])
-
-
-def test_batches_have_memory_of_their_own() -> None:
     stream = shuffled(BatchRows(in_batches(table(), 300)), batch_size=1000, share=0.0)
     (first,), (again,) = stream.epoch(0), stream.epoch(0)
     again[0].zero_()
     (third,) = stream.epoch(0)
     assert torch.equal(first[0], third[0])
-    assert rows_of([first]) != sorted(rows_of([first]))
 
 
 def test_rows_that_are_no_longer_there_are_noticed() -> None:

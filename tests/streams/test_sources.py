@@ -32,33 +32,30 @@ class Batches:
             yield {"y": y[:, None], "x": x, "r": r}
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_files_are_read_as_they_are(dtype: Any, tmp_path: Path) -> None:
-    rows = table(70_000, dtype)
-    source = opened(files(tmp_path / "data", rows, [30_000, 40_000], 20_000))
-    assert source.rows == 70_000
-    assert sum(source.shards) == 70_000
-    assert len(source.shards) == 4
-    for _ in range(2):
-        found = read(source)
-        for name, column in in_memory(rows).items():
-            assert torch.equal(found[name], column)
-            assert found[name].dtype == column.dtype
-    assert max(len(block["y"]) for block in source.read(1)) <= 16_384
+def test_files_are_read_as_they_are(tmp_path: Path) -> None:
+    for dtype in (np.float32, np.float64):
+        rows = table(70_000, dtype)
+        source = opened(files(tmp_path / dtype.__name__, rows, [30_000, 40_000], 20_000))
+        assert source.rows == sum(source.shards) == 70_000
+        assert len(source.shards) == 4
+        for _ in range(2):
+            columns = read(source)
+            for name, column in in_memory(rows).items():
+                assert torch.equal(columns[name], column)
+                assert columns[name].dtype == column.dtype
+        assert max(len(block["y"]) for block in source.read(1)) <= 16_384
 
 
-@pytest.mark.parametrize(
-    "data",
-    [BATCHES, Batches(), DataLoader(TensorDataset(*in_memory(ROWS).values()), batch_size=64)],
-    ids=["list", "dictionaries", "DataLoader"],
-)
-def test_batches_are_read_as_they_are(data: Any) -> None:
-    source = BatchRows(data)
-    assert source.rows is None
-    assert source.shards is None
-    for _ in range(2):
-        found = read(source)
-        assert all(torch.equal(found[name], c) for name, c in in_memory(ROWS).items())
+def test_batches_are_read_as_they_are() -> None:
+    loader = DataLoader(TensorDataset(*in_memory(ROWS).values()), batch_size=64)
+    for data in (BATCHES, Batches(), loader):
+        source = BatchRows(data)
+        assert source.rows is None
+        assert source.shards is None
+        for _ in range(2):
+            columns = read(source)
+            for name, column in in_memory(ROWS).items():
+                assert torch.equal(columns[name], column), (type(data), name)
 
 
 def test_numbers_of_all_types_become_float_and_nulls_nan(tmp_path: Path) -> None:
@@ -100,66 +97,55 @@ def test_only_the_types_of_batches_are_converted() -> None:
     assert [c.dtype for c in block.values()] == [torch.float64, torch.float32, torch.float64]
 
 
-WRONG_NAMES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "unknown": ({"x": ["a", "z"]}, KeyError, "z does not exist"),
-    "unknown y": ({"y": "Y"}, KeyError, "Y does not exist"),
-    "text": ({"x": ["text"]}, TypeError, "must name columns with numbers, got 'text' with string"),
-    "time": ({"y": "time"}, TypeError, "must name columns with numbers, got 'time' with timestamp"),
-}
+# What is refused
 
 
-@pytest.mark.parametrize("case", WRONG_NAMES)
-def test_wrong_names_are_refused_before_rows_are_read(case: str, tmp_path: Path) -> None:
-    changed, error, message = WRONG_NAMES[case]
+WRONG_NAMES: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"x": ["a", "z"]}, KeyError, "z does not exist"),
+    ({"y": "Y"}, KeyError, "Y does not exist"),
+    ({"x": ["text"]}, TypeError, "must name columns with numbers, got 'text' with string"),
+    ({"y": "time"}, TypeError, "must name columns with numbers, got 'time' with timestamp"),
+]
+
+
+def test_wrong_names_and_other_datasets_are_refused(tmp_path: Path) -> None:
     columns = {**{name: [1.0, 1.0] for name in "abcpqy"}, "text": ["u", "v"]}
     rows = pa.table({**columns, "time": pa.array([0, 1], pa.timestamp("s"))})
-    with pytest.raises(error, match=re.escape(message)):
-        ParquetRows(files(tmp_path / "a", rows, [2], 2), **{**NAMES, **changed})
-
-
-def test_other_datasets_and_those_without_rows_are_refused(tmp_path: Path) -> None:
+    data = files(tmp_path / "a", rows, [2], 2)
+    for changed, error, message in WRONG_NAMES:
+        with pytest.raises(error, match=message):
+            ParquetRows(data, **{**NAMES, **changed})
     with pytest.raises(ValueError, match="dataset has no rows, at least one is needed"):
-        opened(files(tmp_path / "a", ROWS.slice(0, 0), [0], 1))
+        opened(files(tmp_path / "empty", ROWS.slice(0, 0), [0], 1))
     ds.write_dataset(ROWS, tmp_path / "b", format="feather")
     for other in (ds.dataset(tmp_path / "b", format="feather"), ds.dataset(ROWS)):
         with pytest.raises(TypeError, match="dataset must be one of Parquet files"):
             opened(other)
 
 
-@pytest.mark.parametrize(
-    ("data", "error", "message"),
-    [
+def test_other_data_and_loaders_that_shuffle_are_refused() -> None:
+    for data, error, message in (
         ("data.parquet", TypeError, "x must come with r and y, or be ParquetRows, a DataLoader"),
         (torch.ones(3), TypeError, "x must come with r and y"),
         ({"x": 1}, TypeError, "batches of (x, r, y), got {'x': 1}"),
         (None, TypeError, "got None"),
         (iter(BATCHES), ValueError, "more than once, got list_iterator: pass a DataLoader"),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_other_data_is_refused(data: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=re.escape(message)):
-        BatchRows(data)
-
-
-def test_loaders_that_shuffle_are_refused() -> None:
+    ):
+        with pytest.raises(error, match=re.escape(message)):
+            BatchRows(data)
     rows = TensorDataset(*in_memory(ROWS).values())
     for options in ({"shuffle": True}, {"sampler": WeightedRandomSampler([1.0] * 1000, 5)}):
         with pytest.raises(ValueError, match=r"must be a DataLoader with shuffle=False"):
             BatchRows(DataLoader(rows, **options))
 
 
-X, R, Y = BATCHES[0]
-WRONG_BATCHES: dict[str, tuple[Any, type[Exception], str]] = {
-    "two": ((X, R), TypeError, "batch 1 must have x, r and y, got"),
-    "names": ({"x": X, "y": Y}, TypeError, "batch 1 must have x, r and y, got"),
-    "text": ((X, R, ["u"] * 300), TypeError, "y of batch 1 must be a numeric array or tensor"),
-    "rows": ((X[1:], R, Y), ValueError, "row counts differ: x has 299, r has 300"),
-}
-
-
-@pytest.mark.parametrize("case", WRONG_BATCHES)
-def test_wrong_batches_are_refused_with_their_number(case: str) -> None:
-    item, error, message = WRONG_BATCHES[case]
-    with pytest.raises(error, match=re.escape(message)):
-        read(BatchRows([BATCHES[0], item]))
+def test_wrong_batches_are_refused_with_their_number() -> None:
+    x, r, y = BATCHES[0]
+    for item, error, message in (
+        ((x, r), TypeError, "batch 1 must have x, r and y, got"),
+        ({"x": x, "y": y}, TypeError, "batch 1 must have x, r and y, got"),
+        ((x, r, ["u"] * 300), TypeError, "y of batch 1 must be a numeric array or tensor"),
+        ((x[1:], r, y), ValueError, "row counts differ: x has 299, r has 300"),
+    ):
+        with pytest.raises(error, match=message):
+            read(BatchRows([BATCHES[0], item]))

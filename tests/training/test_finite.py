@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from io import BytesIO
 from pathlib import Path
@@ -39,58 +40,51 @@ class Faulty(nn.Module):
         return x
 
 
-def faulty_baseline(step: int, where: str, value: float) -> nn.Module:
-    model = baselines.MLP(3, 2, hidden=4)
-    model.network.hidden.append(Faulty(step, where, value))
-    return model
+def kept_state(checkpoint: Path) -> dict[str, Any]:
+    content = BytesIO(checkpoint.read_bytes().partition(b"\n")[2])
+    state: dict[str, Any] = torch.load(content, weights_only=True)["state"]
+    return state
 
 
-@pytest.mark.parametrize(
-    ("where", "value", "clip_norm"),
-    [("loss", math.nan, 10.0), ("gradient", math.nan, None), ("gradient", math.inf, 10.0)],
-)
-@pytest.mark.parametrize("step", [1, 4, 7, LAST])
-def test_the_batch_is_named_and_the_weights_of_the_last_epoch_stay(
-    step: int, where: str, value: float, clip_norm: float | None, tmp_path: Path
-) -> None:
-    kept: dict[int, dict[str, Tensor]] = {}
-    model, steps = faulty_baseline(step, where, value), list[int]()
+def test_the_batch_is_named_and_the_weights_of_the_last_epoch_stay(tmp_path: Path) -> None:
+    faults = [("loss", math.nan, 10.0), ("gradient", math.nan, None), ("gradient", math.inf, 10.0)]
+    for number, (step, (where, value, clip_norm)) in enumerate(
+        itertools.product((1, 4, 7, LAST), faults)
+    ):
+        model, kept, steps = baselines.MLP(3, 2, hidden=4), {}, list[int]()
+        model.network.hidden.append(Faulty(step, where, value))
 
-    def note(done: int) -> None:
-        steps.append(done)
-        if done % 4 == 0:
-            kept[done] = weights(model)
+        def note(done: int, model: Any = model, kept: Any = kept, steps: Any = steps) -> None:
+            steps.append(done)
+            if done % 4 == 0:
+                kept[done] = weights(model)
 
-    path = tmp_path / "run"
-    batch, epoch = (step - 1) % 4 + 1, (step - 1) // 4 + 1
-    message = rf"batch {batch} of 4 in epoch {epoch} \(rows \d+, .*, \.\.\.\)\. The model has "
-    message += "the weights that it had" if epoch == 1 else f"the weights of epoch {epoch - 1}"
-    options = {**OPTIONS, "clip_norm": clip_norm, "checkpoint": path}
-    with pytest.raises(Diverged, match=message):
-        baselines.fit(model, X, R, Y, **options, callback=note)
-    assert steps == list(range(step))  # the step does not count
-    assert same(weights(model), kept[4 * (epoch - 1)])
-    content = BytesIO(path.read_bytes().partition(b"\n")[2])
-    state = torch.load(content, weights_only=True)["state"]
-    assert len(state["history"]) == epoch - 1
-    assert same(state["model"], kept[4 * (epoch - 1)])
+        batch, epoch = (step - 1) % 4 + 1, (step - 1) // 4 + 1
+        message = rf"batch {batch} of 4 in epoch {epoch} \(rows \d+, .*, \.\.\.\)\. The model has "
+        message += "the weights that it had" if epoch == 1 else f"the weights of epoch {epoch - 1}"
+        options = {**OPTIONS, "clip_norm": clip_norm, "checkpoint": tmp_path / str(number)}
+        with pytest.raises(Diverged, match=message):
+            baselines.fit(model, X, R, Y, **options, callback=note)
+        assert steps == list(range(step))  # the step does not count
+        state = kept_state(tmp_path / str(number))
+        assert len(state["history"]) == epoch - 1
+        for left in (weights(model), state["model"]):
+            assert same(left, kept[4 * (epoch - 1)]), (step, where, value)
 
 
-@pytest.mark.parametrize("step", [3, 4, LAST])
-def test_weights_are_looked_at_before_an_epoch_counts(step: int, tmp_path: Path) -> None:
-    model, path = GCM(3, 2, hidden=4), tmp_path / "run"
-
-    def spoil(done: int) -> None:
-        if done == step:
-            next(iter(model.cost_net.parameters())).data[0] = math.inf
-
+def test_weights_are_looked_at_before_an_epoch_counts(tmp_path: Path) -> None:
     message = r"a weight of cost_net\..* is not finite (before|after) the step in batch 4 of 4"
-    with pytest.raises(Diverged, match=message):
-        fit(model, X, R, Y, **OPTIONS, num_particles=2, checkpoint=path, callback=spoil)
-    assert all(value.isfinite().all() for value in weights(model).values())
-    content = BytesIO(path.read_bytes().partition(b"\n")[2])
-    state = torch.load(content, weights_only=True)["state"]
-    assert len(state["history"]) == (step - 1) // 4
+    for step in (3, 4, LAST):
+        model, path = GCM(3, 2, hidden=4), tmp_path / str(step)
+
+        def spoil(done: int, model: Any = model, step: int = step) -> None:
+            if done == step:
+                next(iter(model.cost_net.parameters())).data[0] = math.inf
+
+        with pytest.raises(Diverged, match=message):
+            fit(model, X, R, Y, **OPTIONS, num_particles=2, checkpoint=path, callback=spoil)
+        assert all(value.isfinite().all() for value in weights(model).values())
+        assert len(kept_state(path)["history"]) == (step - 1) // 4
 
 
 def test_validation_without_a_finite_loss_is_an_error() -> None:

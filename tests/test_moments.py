@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from fractions import Fraction
 
 import numpy as np
@@ -37,37 +38,28 @@ def exact(values: np.ndarray) -> tuple[float, float]:
 
 
 def merged(values: Tensor, sizes: list[int]) -> Moments:
-    parts = [Moments.of(part) for part in values.split(sizes)]
-    found = parts[0]
-    for part in parts[1:]:
-        found = found.merged(part)
-    return found
+    return functools.reduce(Moments.merged, map(Moments.of, values.split(sizes)))
 
 
-@pytest.mark.parametrize("sizes", [[700], [1, 699], [100] * 7, [350, 0, 350], [1] * 700])
-def test_moments_of_any_split_are_exact(sizes: list[int]) -> None:
-    found = merged(torch.from_numpy(np.stack(list(COLUMNS.values()), 1)), sizes)
-    for j, (name, values) in enumerate(COLUMNS.items()):
-        mean, std = exact(values)
-        # The error of a mean is that of a sum of numbers of the size of the spread and the mean.
-        assert float(found.mean[j]) == pytest.approx(mean, rel=1e-12, abs=1e-14 * std), name
-        assert float(found.std[j]) == pytest.approx(std, rel=1e-12, abs=0.0), name
-        assert found.count == len(values), name
+def test_moments_of_any_split_are_exact() -> None:
+    columns = torch.from_numpy(np.stack(list(COLUMNS.values()), 1))
+    wanted = {name: exact(values) for name, values in COLUMNS.items()}
+    for sizes in ([700], [1, 699], [100] * 7, [350, 0, 350], [1] * 700):
+        moments = merged(columns, sizes)
+        assert moments.count == 700
+        for j, (name, (mean, std)) in enumerate(wanted.items()):
+            # The error of a mean is that of a sum of numbers of the size of spread and mean.
+            close = pytest.approx(mean, rel=1e-12, abs=1e-14 * std)
+            assert float(moments.mean[j]) == close, (name, len(sizes))
+            assert float(moments.std[j]) == pytest.approx(std, rel=1e-12, abs=0.0), name
 
 
-def test_no_rows_have_no_spread_and_leave_others_as_they_are() -> None:
+def test_no_rows_have_no_spread_and_float32_is_summed_in_float64() -> None:
     none = Moments.of(torch.empty(0, 1))
     assert (none.count, none.mean.item()) == (0, 0.0)
     assert none.std.item() == none.merged(none).std.item() == 0.0
-    some = Moments.of(torch.from_numpy(1e-200 * NORMAL[:, None]))
-    for both in (none.merged(some), some.merged(none)):
-        assert both.mean.item() == pytest.approx(some.mean.item(), rel=1e-15)
-        assert both.std.item() == some.std.item()
-
-
-def test_float32_is_summed_in_float64() -> None:
     values = torch.from_numpy((1e4 + NORMAL).astype(np.float32))[:, None]
     mean, std = exact(values[:, 0].double().numpy())
-    found = Moments.of(values)
-    assert found.mean.item() == pytest.approx(mean, rel=1e-14)
-    assert found.std.item() == pytest.approx(std, rel=1e-12)
+    moments = Moments.of(values)
+    assert moments.mean.item() == pytest.approx(mean, rel=1e-14)
+    assert moments.std.item() == pytest.approx(std, rel=1e-12)

@@ -38,43 +38,30 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.mark.long(keep=0)
-def test_a_build_has_the_same_bytes_anywhere(built: list[Path]) -> None:
+def test_a_build_has_the_same_bytes_anywhere_and_the_package_alone(built: list[Path]) -> None:
     first, second = ({path.name: path.read_bytes() for path in f.iterdir()} for f in built)
-    version = f"pyro_gcm-{pyro_gcm.__version__}"
-    assert sorted(first) == [f"{version}-py3-none-any.whl", f"{version}.tar.gz"]
+    name = f"pyro_gcm-{pyro_gcm.__version__}"
+    assert sorted(first) == [f"{name}-py3-none-any.whl", f"{name}.tar.gz"]
     assert first == second
-
-
-@pytest.mark.long(keep=0)
-def test_the_wheel_has_the_package_its_types_and_its_licence_alone(built: list[Path]) -> None:
-    (path,) = built[0].glob("*.whl")
-    with zipfile.ZipFile(path) as wheel:
-        names = wheel.namelist()
-        info = f"pyro_gcm-{pyro_gcm.__version__}.dist-info"
+    assert all(len(raw) < 1_000_000 for raw in first.values())
+    with zipfile.ZipFile(built[0] / f"{name}-py3-none-any.whl") as wheel:
+        names, info = wheel.namelist(), f"{name}.dist-info"
         metadata = BytesParser().parsebytes(wheel.read(f"{info}/METADATA"))
         scripts = wheel.read(f"{info}/entry_points.txt").decode()
     assert {name.partition("/")[0] for name in names} == {"pyro_gcm", info}
     package = {name.removeprefix("pyro_gcm/") for name in names if name.startswith("pyro_gcm/")}
     kinds = {name for name in package if not name.endswith(".py")}
     assert kinds == {"py.typed", "data/datasheets.md", "data/sets.json", "report/page.html"}
-    assert package - kinds == {
-        path.relative_to(ROOT / "pyro_gcm").as_posix() for path in (ROOT / "pyro_gcm").rglob("*.py")
-    }
+    modules = (ROOT / "pyro_gcm").rglob("*.py")
+    assert package - kinds == {m.relative_to(ROOT / "pyro_gcm").as_posix() for m in modules}
     assert f"{info}/licenses/LICENSE" in names
     assert metadata["Version"] == pyro_gcm.__version__
     assert metadata["License-Expression"] == "Apache-2.0"
     assert "pyro-gcm = pyro_gcm.cli:main" in scripts
-    assert path.stat().st_size < 1_000_000
-
-
-@pytest.mark.long(keep=0)
-def test_the_source_distribution_has_what_the_wheel_is_built_from(built: list[Path]) -> None:
-    (path,) = built[0].glob("*.tar.gz")
-    with tarfile.open(path) as archive:
-        names = {name.partition("/")[2].partition("/")[0] for name in archive.getnames()}
-    assert names >= {"pyro_gcm", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"}
-    assert not names & {"tests", "notebooks", "reproduce", "docs"}
-    assert path.stat().st_size < 1_000_000
+    with tarfile.open(built[0] / f"{name}.tar.gz") as archive:
+        parts = {name.partition("/")[2].partition("/")[0] for name in archive.getnames()}
+    assert parts >= {"pyro_gcm", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"}
+    assert not parts & {"tests", "notebooks", "reproduce", "docs"}
 
 
 def test_a_release_has_one_version_and_one_date() -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.torch_state import evaluating
+from pyro_gcm._utils.torch_state import evaluating, in_transform
 from pyro_gcm._utils.validation import (
     ArrayLike,
     checked_data,
@@ -44,7 +44,8 @@ def prediction(method: Method) -> Method:
         self.check_story("model")
         if not self.is_trained:
             self.warn_once(
-                f"{self.name} has not been fitted: its predictions are those of its initial weights"
+                f"{self.name} has not been fitted: its predictions are those of its initial "
+                "weights; call fit(model, x, r, y), or load what was saved"
             )
         known = (self.training_summary or {}).get("columns", {})
         if any(known.values()):
@@ -226,7 +227,20 @@ class Predictions(OrderEventModel):
         """Checked columns x, r, (y)."""
         rows = Rows(**checked_data(self, *columns, required=required, device=self.device))
         self.read_rows(rows.x, rows.r)
+        if self.x_dim == self.r_dim and not in_transform() and self._look_exchanged(rows.x, rows.r):
+            self.warn_once(
+                "x and r look exchanged: each is far from the rows of fit, and close to those of "
+                "the other; the order is (x, r), with r the monotone columns"
+            )
         return rows
+
+    def _look_exchanged(self, x: Tensor, r: Tensor) -> bool:
+        of_x, of_r = self.x_standardizer, self.r_standardizer
+        as_given, exchanged = ((of_x(x), of_r(r)), (of_x(r), of_r(x)))
+        near, far = (
+            torch.stack([part.abs().median() for part in parts]) for parts in (exchanged, as_given)
+        )
+        return bool((far > 6.0).all() and (near < 3.0).all())
 
     @once
     def noise(self, num_samples: Count) -> FixedNoise:

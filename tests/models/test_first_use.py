@@ -44,6 +44,16 @@ def test_predictions_of_a_fresh_model_warn_once(kind: type) -> None:
     assert messages(lambda: model.surface(x, r)) == []
 
 
+@pytest.mark.parametrize("given", ["as in fit", "exchanged", "far"])
+def test_columns_that_look_exchanged_are_told(given: str) -> None:
+    model, (x, r, y) = GCM(2, 2), rows()
+    x = 300.0 + 20.0 * x[:, :2]
+    fit(model, x, r, y, epochs=1, progress=False)
+    new = {"as in fit": (x, r), "exchanged": (r, x), "far": (10.0 * x, 10.0 * r)}[given]
+    told = messages(lambda: model.predict(*new))
+    assert ["x and r look exchanged" in text for text in told] == [True] * (given == "exchanged")
+
+
 LEARNED: dict[str, Callable[[GCM], Any]] = {
     "fit": lambda m: fit(m, *rows(), epochs=1, standardize=False, progress=False),
     "SVI": lambda m: svi(m, *rows()),

@@ -80,7 +80,7 @@ def export(
     return path
 
 
-def _check(model: OrderEventModel, format: str) -> None:
+def _check(model: Any, format: str) -> None:
     """Raise ValueError for a model that has no program."""
     if not model.is_trained:
         raise ValueError("model has not been fitted, got one with its initial weights")
@@ -89,6 +89,8 @@ def _check(model: OrderEventModel, format: str) -> None:
             f"model has response {model.response.named!r}: export takes 'binary', "
             "since the others invert the normal distribution, which has no form that keeps order"
         )
+    if seeded := model.noise(None).seeded:
+        raise ValueError(f"model draws {seeded} by seeded noise for one row after the other")
     family: Any = getattr(model.cost_net, "family", None)
     known = [cls for cls, (_, standard) in BUILT_IN.items() if standard.in_onnx]
     if format == "onnx" and (family not in known or model.dtype != torch.float32):

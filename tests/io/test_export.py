@@ -7,9 +7,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pyro.distributions as dist
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pyro_gcm import GCM, audit_monotonicity, fit, fit_members
 from pyro_gcm.io.export import FORMATS, export
@@ -117,10 +118,18 @@ def test_a_fixed_number_of_rows(tmp_path: Path) -> None:
         program(x[:47], r[:47])
 
 
+class Shares(nn.Module):
+    """A prior that no base noise drives."""
+
+    def forward(self, x: Tensor) -> Any:
+        return dist.Dirichlet(x.new_ones(len(x), 4))
+
+
+@pytest.mark.filterwarnings("ignore:Dirichlet has neither")
 def test_what_has_no_program_is_refused_by_name(tmp_path: Path) -> None:
     model, logistic = GCM(5, 3), GCM(5, 3, cost_family="logistic").double()
-    continuous = GCM(5, 3, response="continuous")
-    for fitted in (model, logistic, continuous):
+    continuous, seeded = GCM(5, 3, response="continuous"), GCM(5, 3, prior=Shares())
+    for fitted in (model, logistic, continuous, seeded):
         fitted.objective = "conditional"
     onnx, torch_file = tmp_path / "model.onnx", tmp_path / "model.pt2"
     for path in (onnx, torch_file):
@@ -128,6 +137,7 @@ def test_what_has_no_program_is_refused_by_name(tmp_path: Path) -> None:
     refusals: list[tuple[Any, Path, dict[str, Any], str]] = [
         (GCM(5, 3), torch_file, {}, r"model has not been fitted"),
         (continuous, torch_file, {}, r"response 'continuous'.*'binary'"),
+        (seeded, torch_file, {}, "model draws Dirichlet by seeded noise"),
         (model, onnx, {"format": "onnx"}, r"cost_family.*Normal.*Logistic.*format='torch'"),
         (logistic, onnx, {"format": "onnx"}, r"float64.*float32"),
         (model, torch_file, {"format": "pickle"}, r"format must be one of"),

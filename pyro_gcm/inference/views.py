@@ -147,9 +147,8 @@ class CollapseMessenger(Messenger):
                     f"site '{name}' is observed and cannot be integrated out: run the "
                     "explicit program, without collapse"
                 )
-            fn = msg["fn"]
-            own = getattr(fn, "standard", fn), None, getattr(fn, "units", None)
-            self._left[name] = msg["value"] = Left(name, *own)
+            standard, units = (getattr(msg["fn"], part, None) for part in ("standard", "units"))
+            self._left[name] = msg["value"] = Left(name, standard or msg["fn"], None, units)
             msg["done"], msg["stop"] = True, True
             msg["infer"] = {**msg["infer"], "collapsed": True}
         elif name == self.outcome:
@@ -193,8 +192,9 @@ class UncollapseMessenger(CollapseMessenger):
                     k = pyro.sample(self.kernel, marginal.revenue_posterior(y))
                     marginal = marginal.given_revenue(k)
                 cost = marginal.cost_posterior(y)
-                cost = cost if self._units is None else self._units.of(cost)
-                pyro.sample(self.cost, _GuardedSite(cost, 0))
+                pyro.sample(
+                    self.cost, _GuardedSite(self._units.of(cost) if self._units else cost, 0)
+                )
             finally:
                 self._recovering = False
         elif self._recovering and isinstance(fn := msg["fn"], _GuardedSite):
@@ -240,17 +240,14 @@ class SiteGuard(Messenger):
     draws of a guide for its gradient. A finite site that the guide leaves out is to be summed out.
     """
 
-    _infer, _from_prior = None, False
-    _guided: Any = None
+    _infer, _from_prior, _guided = None, False, None
 
     def _pyro_sample(self, msg: Any) -> None:
         if msg["name"] == "c":
             self._infer = msg["infer"]
         elif msg["name"] == "y":
-            guided = (
-                isinstance(getattr(msg["fn"], "cost", None), Tensor) and self._guided is not None
-            )
-            if guided or (self._from_prior and msg["is_observed"]):
+            given = isinstance(getattr(msg["fn"], "cost", None), Tensor)
+            if (given and self._guided is not None) or (self._from_prior and msg["is_observed"]):
                 msg["fn"] = _GuardedSite(msg["fn"], 0)
 
     def _pyro_post_sample(self, msg: Any) -> None:

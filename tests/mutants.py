@@ -1,17 +1,15 @@
 """Mutation testing: does a test fail when an operator, a number or a condition is changed?
 
-    python tests/mutants.py mutants.csv
+    python tests/mutants.py --each 30 | tee mutants.txt
 
 A random sample of changes of each package is tried. Every mutant has a process of its own, which is
 forked after the slow imports, and in which the tests of its package run until one fails: first the
 files with most of the names of its module. Those that reach the limit of CPU seconds count as
-survived, as "late". The table grows with every mutant, and a command that is given again goes on.
-`--again` tries those that survived once more, on the tests that it names.
+survived, as "late".
 """
 
 import argparse
 import ast
-import csv
 import importlib
 import os
 import random
@@ -30,7 +28,6 @@ PACKAGES = {
 }
 PRELOADED = ("pytest", "torch", "pyro.infer", "pyro.distributions", "scipy.stats", "hypothesis")
 PRELOADED += ("pandas", "sklearn", "mpmath")
-COLUMNS = ("package", "file", "place", "line", "change", "result", "by", "seconds")
 _PAIRS = [(ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot)]
 _PAIRS += [(ast.In, ast.NotIn), (ast.Add, ast.Sub), (ast.Mult, ast.Div), (ast.And, ast.Or)]
 _PAIRS += [(ast.BitAnd, ast.BitOr)]
@@ -141,41 +138,28 @@ _RESULTS = {0: "survived", 1: "killed", 2: "killed"}
 
 
 def main():
-    """Try the mutants that the table lacks, or those in it that survived."""
+    """Try a sample of mutants of each package, and print what became of each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("table", type=Path)
     parser.add_argument("--each", type=int, default=30, help="mutants of a package")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=int, default=120, help="CPU seconds of a mutant")
-    parser.add_argument("--again", nargs="+", help="tests to try on those that survived")
     arguments = parser.parse_args()
-    root, table, known = Path(__file__).resolve().parents[1], arguments.table, {}
-    if table.exists():
-        known = {(row["file"], row["place"]): row for row in csv.DictReader(table.open())}
+    root = Path(__file__).resolve().parents[1]
     for name in PRELOADED:
         importlib.import_module(name)
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
-        for part in ("pyro_gcm", "tests"):
+        for part in ("pyro_gcm", "tests", "docs"):  # a test runs the stories of a page
             shutil.copytree(root / part, tree / part)
         shutil.copy(root / "pyproject.toml", tree)
         for package in PACKAGES:
-            for file, place, line, change in sample(root, package, arguments.each, arguments.seed):
-                row = known.get((file, str(place)))
-                if row and (not arguments.again or row["result"] == "killed"):
-                    continue
-                tests = arguments.again or tests_of(root, package, file)
-                found = outcome(tree, file, place, tests, arguments.limit)
-                values = (package, file, str(place), line, change, *found)
-                known[file, str(place)] = dict(zip(COLUMNS, values, strict=True))
-                with table.open("w", newline="") as written:
-                    writer = csv.DictWriter(written, COLUMNS)
-                    writer.writeheader()
-                    writer.writerows(known.values())
-                print(*values, flush=True)
-    for package in PACKAGES:
-        results = [row["result"] for row in known.values() if row["package"] == package]
-        print(package, f"{results.count('killed')} of {len(results)} killed")
+            killed, mutants = 0, sample(root, package, arguments.each, arguments.seed)
+            for file, place, line, change in mutants:
+                tests = tests_of(root, package, file)
+                result, by, seconds = outcome(tree, file, place, tests, arguments.limit)
+                killed += result == "killed"
+                print(f"{file}:{line}", change, result, by, seconds, sep="; ", flush=True)
+            print(package, f"{killed} of {len(mutants)} killed", flush=True)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
-import subprocess
-import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -144,33 +140,6 @@ def test_a_save_that_is_killed_leaves_a_model_and_the_next_one_clears_up(saved: 
         pyro_gcm.save(GCM(2, 1, seed=1), saved, overwrite=True)
         assert len(content(saved)) == 2, step
     assert killed > 6
-
-
-#: Saves two models in turn until it is killed; tells when the first save begins.
-SAVES = """
-import sys
-from pyro_gcm import GCM, save
-
-models = [GCM(2, 1, hidden=[300, 300], seed=seed) for seed in (1, 2)]
-print("saves", flush=True)
-while True:
-    for model in models:
-        save(model, sys.argv[1], overwrite=True)
-"""
-
-
-@pytest.mark.long(keep=1)
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-@pytest.mark.parametrize("moment", range(10))
-def test_a_model_can_be_loaded_after_a_save_was_killed(moment: int, saved: Path) -> None:
-    command = [sys.executable, "-c", SAVES, saved]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "saves\n"
-        time.sleep(0.02 * moment)
-        process.kill()
-    assert process.returncode == -signal.SIGKILL
-    assert pyro_gcm.load(saved).seed in (1, 2)
 
 
 def test_a_model_that_is_replaced_while_it_is_loaded_is_the_old_one_or_the_new_one(

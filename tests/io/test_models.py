@@ -207,24 +207,13 @@ def test_a_factory_makes_what_comes_from_outside(tmp_path: Path) -> None:
     assert torch.equal(loaded.predict(x, r), model.predict(x, r))
 
     without_map = {name: make for name, make in factories.items() if name != "revenue_map"}
+    costs = r"factories\['cost_family'\]"
     for given, error, message in (
         (without_map, MissingPart, "revenue_map is a ExpTransform from outside"),
-        ({**factories, "costs": Outside}, MissingPart, "factories has 'costs'"),
-        (
-            {**factories, "cost_family": lambda: nn.Linear(4, 2)},
-            MissingPart,
-            r"factories\['cost_family'\] must return a Outside",
-        ),
-        (
-            {**factories, "cost_family": lambda: 1 / 0},
-            MissingPart,
-            r"factories\['cost_family'\] raised ZeroDivisionError",
-        ),
-        (
-            {**factories, "cost_family": lambda: Outside(5)},
-            DamagedFile,
-            "size mismatch for cost_net",
-        ),
+        (factories | {"costs": Outside}, MissingPart, "factories has 'costs'"),
+        (factories | {"cost_family": lambda: nn.Linear(4, 2)}, MissingPart, f"{costs} must return"),
+        (factories | {"cost_family": lambda: 1 / 0}, MissingPart, f"{costs} raised ZeroDiv"),
+        (factories | {"cost_family": lambda: Outside(5)}, DamagedFile, "size mismatch for cost_ne"),
     ):
         with pytest.raises(error, match=message):
             pyro_gcm.load(folder, factories=given)

@@ -10,12 +10,11 @@ import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference import collapse, conditional, uncollapse
-from pyro_gcm.inference.programs import announce, unannounced
 
 RESPONSES = ["binary", "continuous", "quantile"]
 responses = pytest.mark.parametrize("response", RESPONSES)
@@ -215,23 +214,3 @@ def test_view_works_again_after_an_error() -> None:
 
 def names() -> list[str]:
     return sorted(pyro.get_param_store())
-
-
-def test_announced_parameters_are_in_the_store() -> None:
-    module = nn.Linear(2, 1)
-    announce("mine", module)
-    assert names() == ["mine$$$bias", "mine$$$weight"]
-    assert pyro.param("mine$$$weight") is module.weight
-
-
-def test_nothing_is_announced_inside_and_everything_after() -> None:
-    with unannounced():
-        announce("a", nn.Linear(2, 1))
-        with unannounced():
-            announce("b", nn.Linear(2, 1))
-        announce("c", nn.Linear(2, 1))
-    assert names() == []
-    with pytest.raises(ZeroDivisionError), unannounced():
-        raise ZeroDivisionError
-    announce("d", nn.Linear(2, 1))
-    assert names() == ["d$$$bias", "d$$$weight"]

@@ -37,6 +37,12 @@ SMALL = {"z_dim": 2, "hidden": 4, "num_samples": 32}
 if device_emulation.AVAILABLE and not torch.cuda.is_available():
     device_emulation.register()  # before any backward pass
 
+#: Models whose parts others have as well: they are in the weekly run.
+LONG = (
+    *("joint, continuous", "survival, members", "ordinal, members", "distribution, members"),
+    *("implicit, one kernel", "implicit, paper", "implicit, categorical", "implicit, joint"),
+)
+
 
 class Everywhere:
     """Also on a device that is emulated where there is none."""
@@ -52,6 +58,8 @@ def add(base: Any, parts: Mapping[str, Callable[[], Any]], **attributes: Any) ->
         own = {"make": lambda self, make=make: make(), **attributes}
         whole = re.sub(r"\W+", "_", f"Test {base.__name__.removesuffix('Tests')} {name}")
         globals()[whole] = type(whole, (Everywhere, base), own)
+        if name in LONG:
+            pytest.mark.long(keep=0)(globals()[whole])
 
 
 def named(*names: str) -> dict[str, Callable[[], Any]]:
@@ -153,6 +161,8 @@ for change, of_kinds in CHANGED.items():
         name = re.sub(r"\W+", "_", f"Test {change} of {kind}")
         own = {"kind": kind, "change": change, **strictly}
         globals()[name] = type(name, (Everywhere, ChangedTests), own)
+        if kind != of_kinds[0]:
+            pytest.mark.long(keep=0)(globals()[name])
 
 
 class GroupedTests(StoryTests):

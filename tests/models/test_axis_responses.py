@@ -87,9 +87,13 @@ def test_crps_is_that_of_draws(case: str) -> None:
     if isinstance(model.response, Survival):  # what is known of y is no number
         assert not {"crps", "cdf"} & set(dir(p_y))
         return
+    if not model.members:  # beside draws, 16 values of z would be too few
+        p_y = model.predictive(x, r, num_samples=1024)
     draws = p_y.sample(8_000).double()
-    brute = (draws - y).abs().mean(0) - 0.5 * (draws[:4_000] - draws[4_000:]).abs().mean(0)
-    torch.testing.assert_close(p_y.crps(y), brute, rtol=0.08, atol=0.02)
+    far, apart = (draws - y).abs(), (draws[:4_000] - draws[4_000:]).abs()
+    error = (far.var(0) / 8_000 + apart.var(0) / 16_000).sqrt()
+    away = (p_y.crps(y) - (far.mean(0) - 0.5 * apart.mean(0))).abs()
+    assert (away < 5.0 * error + 0.002 * far.mean(0)).all()
 
 
 def test_restricted_mean_is_that_of_draws() -> None:

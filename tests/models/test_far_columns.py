@@ -81,7 +81,9 @@ def answers(kind: str, model: Any, rows: Rows) -> dict[str, Tensor]:
         draws = model.cost_posterior(x, r, y, num_samples=50, progress=False)
         if isinstance(model.response, Binary):
             assert torch.equal((draws["c"] < r).all(-1), (y == 1.0).expand(50, -1))
-        found |= {"cost": rows.back(model.cost(x).mean), "c": rows.back(draws["c"])}
+        found["cost"] = rows.back(model.cost(x).mean)
+        if model.objective != "joint":  # there rounding decides which draws are chosen
+            found["c"] = rows.back(draws["c"])
     if isinstance(model, GCM) and kind != "quantile":
         required = model.required_revenue(x, rows.level)
         found["required_revenue"] = rows.back(required).clamp(-1e3, 1e3)

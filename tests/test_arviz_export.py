@@ -134,10 +134,6 @@ def test_names_are_those_of_the_columns_or_those_given(tmp_path: Path) -> None:
     given = to_arviz(trained(), **frames, x_names=["u", "v"], r_names=("s", "t"), **QUIET)
     assert given["posterior"]["cost"].values.tolist() == ["s", "t"]
     assert given["constant_data"]["covariate"].values.tolist() == ["u", "v"]
-    levels = pd.MultiIndex.from_product([[0, 1], ["p", "q"]])
-    frames = {name: frame.set_axis(levels) for name, frame in frames.items()}
-    result = to_arviz(trained(), **frames, **QUIET)
-    assert result["posterior"]["datum"].values.tolist() == [0, 1, 2, 3]
 
 
 def test_continuous_outcomes_have_a_density() -> None:

@@ -7,7 +7,6 @@ every kind of model, `predict`, `log_prob` and `posterior` of tensors there, is 
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -28,7 +27,6 @@ from pyro_gcm.baselines import MonotoneBoosting
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*effective sample size", "ignore:prior='standard'")
 DRAWS: dict[str, Any] = {"num_samples": 4, "num_proposals": 32, "progress": False}
-PARTICLES: dict[str, Any] = {"num_particles": 30, "progress": False}
 
 
 #: Calls with rows, and kinds of model that differ there; those that draw begin with "draw".
@@ -85,7 +83,7 @@ CALLS: dict[str, tuple[Callable[[Any, Rows], Any], Collection[str]]] = {
 #: Calls whose results are tables.
 TABLES: dict[str, tuple[Callable[[Any, Rows], Any], Collection[str]]] = {
     "draw the importance": (
-        lambda m, d: diagnostics.importance_diagnostics(m, *d, **PARTICLES),
+        lambda m, d: diagnostics.importance_diagnostics(m, *d, num_particles=30, progress=False),
         ["continuous", "joint", "implicit, one kernel"],
     ),
     "draw the bound": (
@@ -97,6 +95,12 @@ TABLES: dict[str, tuple[Callable[[Any, Rows], Any], Collection[str]]] = {
             diagnostics.simulation_based_calibration(m, d.x, d.r, num_draws=3, progress=False).ranks
         ),
         ["alternatives"],
+    ),
+    "audit": (
+        lambda m, d: audit_monotonicity(m, d.x, d.r, pairs=20, progress=False).frame[
+            ["search", "pairs", "violations"]
+        ],
+        ["plain"],
     ),
 }
 
@@ -207,20 +211,15 @@ def test_the_arviz_export_is_that_of_the_cpu(device: torch.device) -> None:
                     np.testing.assert_allclose(ours[group][name], values, rtol=1e-3, atol=1e-5)
 
 
-def test_the_audit_is_that_of_the_cpu_and_its_gradients_are_there(device: torch.device) -> None:
-    x, r = few_rows("plain", 12)[:2]
-    options: dict[str, Any] = {"pairs": 8, "searches": ["random"], "progress": False}
-    theirs = audit_monotonicity(on("plain"), x, r, **options)
-    for put, _ in forms(device).values():
-        ours = audit_monotonicity(on("plain", device), put(x), put(r), **options)
-        assert (ours.pairs, ours.violations) == (theirs.pairs, theirs.violations)
-
+def test_the_audit_searches_by_gradients_there(device: torch.device) -> None:
     class Falling(torch.nn.Linear):
         def forward(self, x: Tensor, r: Tensor) -> Tensor:
             score = super().forward(torch.cat([x, r], 1).float())
             return -score[:, 0].square() - r.double().sum(1).to(x)
 
-    audit = audit_monotonicity(Falling(5, 1).to(device), x, r, pairs=130, progress=False)
+    audit = audit_monotonicity(
+        Falling(5, 1).to(device), *few_rows("plain", 12)[:2], pairs=130, progress=False
+    )
     assert audit.violations > 0
     assert set(audit.frame["search"]) == {"random", "grid", "gradient"}
 
@@ -243,27 +242,22 @@ def test_checks_of_numbers_take_them_from_anywhere(device: torch.device) -> None
         assert_same(quality, function(log_weights), function.__name__)
 
 
-def _axes() -> Any:
-    return Figure().subplots()
-
-
 def test_figures_are_those_of_the_cpu(device: torch.device) -> None:
-    plot = functools.partial(plots.plot_response_curves, num_samples=2)
     (x, r), grid = few_rows("continuous", 12)[:2], torch.linspace(0.2, 0.8, 3)
-    theirs = plot(on("continuous"), x[0], r=r[0], grid=grid, ax=_axes())
+
+    def lines(place: Any, put: Any) -> list[Any]:
+        ax, given = Figure().subplots(), {"r": put(r[0]), "grid": put(grid), "num_samples": 2}
+        plots.plot_response_curves(on("continuous", place), put(x[0]), **given, ax=ax)
+        plots.plot_cost_density(on("constant p0", place), put(x[0]), put(r[0]), ax=ax)
+        plots.plot_latent(put(torch.eye(2)), put(torch.arange(2)), ax=ax)
+        return [line.get_xydata() for line in ax.lines]
+
+    wanted = lines("cpu", lambda values: values)
     for put, _ in forms(device).values():
-        given = {"r": put(r[0]), "grid": put(grid)}
-        ours = plot(on("continuous", device), put(x[0]), **given, ax=_axes())
-        assert len(ours.lines) == len(theirs.lines) > 0
-        for here, there in zip(ours.lines, theirs.lines, strict=True):
-            np.testing.assert_allclose(here.get_xydata(), there.get_xydata(), rtol=1e-3, atol=1e-4)
-        z, y, ranks = torch.rand(4, 6, 2), torch.arange(6) % 2, torch.arange(40) % 4
-        assert plots.plot_latent(put(z), put(y), ax=_axes()).collections
-        plots.plot_ranks(put(ranks), num_draws=3, ax=_axes())
-        plots.plot_cost_density(on("constant p0", device), put(x[0]), put(r[0]), num_samples=2)
-    assert plots.plot_cost_pairs(
-        on("implicit", device), x[0], num_samples=2, ax=_axes()
-    ).collections
+        for here, there in zip(lines(device, put), wanted, strict=True):
+            np.testing.assert_allclose(here, there, rtol=1e-3, atol=1e-4)
+    ax = Figure().subplots()
+    assert plots.plot_cost_pairs(on("implicit", device), x[0], num_samples=2, ax=ax).collections
 
 
 def test_boosting_takes_rows_from_anywhere(device: torch.device) -> None:

@@ -24,8 +24,8 @@ def rows(count: int = 90) -> list[Tensor]:
     return [*zoo.rows(count=count).map(Tensor.float)[:3]]
 
 
-def few(columns: list[Tensor], count: int) -> list[Tensor]:
-    return [column[:count] for column in columns[:2]]
+def predict(model: Any, x: Tensor, r: Tensor) -> Tensor:
+    return model.predict(x, r)
 
 
 def test_every_fold_is_left_out_by_as_many_members() -> None:
@@ -81,11 +81,11 @@ def test_the_best_epoch_is_that_of_predictions_out_of_fold_and_all_rows_follow()
     validated = history["validation_loss"].dropna()
     assert result.best_epoch == 1 + int(validated.argmin())
     assert 1 <= len(history) - len(validated) <= 1 + result.best_epoch
-    p = out_of_fold(model, crossed, lambda model, x, r: model.predict(x, r), *columns[:2]).double()
+    p = out_of_fold(model, crossed, predict, *columns[:2]).double()
     loss = -torch.where(columns[2] > 0, p, 1 - p).log().mean()
     assert float(loss) == pytest.approx(validated.min(), rel=1e-5)
     assert (model.predict(*columns[:2]) != p).any()
-    first = out_of_fold(model, crossed, lambda model, x, r: model.predict(x, r), *few(columns, 9))
+    first = out_of_fold(model, crossed, predict, columns[0][:9], columns[1][:9])
     assert torch.equal(first.double(), p[:9])
     with pytest.raises(ValueError, match="columns must be of the 300 rows trained on, got 600"):
         out_of_fold(model, crossed, torch.add, columns[2].repeat(2))
@@ -124,7 +124,7 @@ def test_members_do_not_learn_noise_for_each_other_where_there_are_many_columns(
     r, y = torch.rand(120, 1, generator=generator), torch.arange(120) % 2.0
     model, settings, _, crossed = fit_members(x, r, y, progress=False)
     assert crossed is not None
-    p = out_of_fold(model, crossed, lambda model, x, r: model.predict(x, r), x, r)
+    p = out_of_fold(model, crossed, predict, x, r)
     assert -torch.where(y > 0, p, 1 - p).log().mean() > 0.68
     assert settings.scaling == "input"
     assert MemberSettings.for_table(30_000, 210, 1).scaling == "output"

@@ -161,20 +161,6 @@ def test_every_page_is_on_exactly_one_path() -> None:
     assert {*pages} - {*seen} == {ROOT / "docs" / "index.md"}
 
 
-def test_every_include_finds_its_marker() -> None:
-    """A page of the site shows the part of another file that lies between words of that file."""
-    block = re.compile(r"^```\{include\} (\S+)\n((?::.*\n)+)", flags=re.MULTILINE)
-    markers = [
-        ((ROOT / document).parent / target, marker)
-        for document, text in DOCUMENTS.items()
-        for target, options in block.findall(text)
-        for marker in re.findall(r'"(.*)"', options)
-    ]
-    assert len(markers) == 2
-    for path, marker in markers:
-        assert path.read_text(encoding="utf-8").count(marker) == 1, f"{path}: {marker}"
-
-
 def test_the_readme_starts_with_the_picture_and_the_two_commands() -> None:
     commands = re.findall(r"```bash\n(.*?)\n```", README, flags=re.DOTALL)
     setup = "python -m venv .venv && . .venv/bin/activate && pip install -c constraints.txt -e "

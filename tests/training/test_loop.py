@@ -56,22 +56,11 @@ def test_batches_are_the_rows_in_the_given_order(monkeypatch: pytest.MonkeyPatch
         for batch, part in zip(got, index.split(size), strict=True):
             for column, values in zip(columns, batch, strict=True):
                 assert torch.equal(values, 2.0 * column[part])
+        assert rows.origin(len(got) - 1) == index.split(size)[-1].tolist()
         assert sum(prepared) == 45
         # 32 bytes a row: no more than the bound, or than one batch.
         assert max(prepared) <= max(size, gathered // 32)
     assert selected(columns, torch.randperm(50))[0] is columns[0]  # all rows are not copied
-
-
-def test_rows_go_on_from_a_state() -> None:
-    columns = [torch.arange(50.0)]
-    unbroken = RowsInMemory(columns, torch.arange(50), 8, torch.Generator().manual_seed(1))
-    list(unbroken.epoch(0))
-    assert unbroken.order is not None
-    before = unbroken.order.get_state()
-    whole = [batch[0].tolist() for batch in unbroken.epoch(1)]
-    again = RowsInMemory(columns, torch.arange(50), 8, torch.Generator().set_state(before))
-    assert [batch[0].tolist() for batch in again.epoch(1)] == whole
-    assert [float(row) for row in again.origin(3)] == whole[3]
 
 
 def test_an_optimiser_that_is_no_function_of_parameters_and_a_rate_is_named() -> None:

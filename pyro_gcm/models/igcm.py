@@ -147,6 +147,8 @@ class IGCM(Surfaces):
 
     def guide_story(self, sample: Any, x: Tensor, r: Tensor, y: Tensor | None) -> None:
         """z from q(z|x, r, y), and k from q(k|x, r, y) or the exact p(k|x, r)."""
+        if r is None:
+            raise ValueError("r must be given: the guide reads it")
         super().guide_story(sample, x, r, y)
         sample("k", lambda: self.k_guide_dist(x, r, y), exact=self.k_guide is None)
 
@@ -246,8 +248,6 @@ class IGCM(Surfaces):
 
     def k_guide_dist(self, x: Tensor | None, r: Tensor | None, y: Tensor | None) -> Any:
         """q(k|x, r, y), or the exact p(k|x, r); arguments in data units."""
-        if x is None or r is None:
-            raise ValueError(f"{'x' if x is None else 'r'} must be given: the guide reads it")
         if self.k_guide is None:
             return self.k_given(x, r)
         x, r = self.x_standardizer(x), self.r_standardizer(r)

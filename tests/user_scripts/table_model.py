@@ -1,4 +1,4 @@
-"""A user of the estimators: a table, a fit, predictions, and a folder."""
+"""A user of the estimators: a table, a fit, predictions, audits, and a folder."""
 
 import tempfile
 
@@ -7,12 +7,19 @@ import numpy.typing as npt
 import pandas as pd
 from typing_extensions import assert_type
 
-from pyro_gcm import load, save
+from pyro_gcm import MonotonicityAudit, audit_monotonicity, load, save
+from pyro_gcm.audit import audit_table
 from pyro_gcm.estimators import GCMClassifier
+
+Array = npt.NDArray[np.float64]
 
 
 def fitted(X: pd.DataFrame, late: npt.NDArray[np.bool_]) -> GCMClassifier:
     return GCMClassifier(monotonic_cst={"debt": 1}, members=2, epochs=1).fit(X, late)
+
+
+def score(x: Array, r: Array) -> Array:
+    return np.asarray(r[:, 0] - 0.001 * x[:, 0])
 
 
 def main() -> None:
@@ -23,6 +30,12 @@ def main() -> None:
     bands = risk.predict_bands(X, 0.9)
     width: npt.NDArray[np.float64] = bands.upper - bands.lower
     print(width.mean(), risk.required(X, "debt", 0.5, below=True)["required"].max())
+    audit = audit_table(risk, X, pairs=30, progress=False)
+    assert_type(audit, MonotonicityAudit)
+    assert_type(audit.passed, bool)
+    x, r = rng.random((60, 1)), X[["debt"]].to_numpy()
+    rate: float = audit_monotonicity(score, x, r, pairs=30, progress=False).rate
+    print(audit.summary(), rate)
     with tempfile.TemporaryDirectory() as folder:
         save(risk, f"{folder}/model", metrics={"rows": len(X)})
         again: GCMClassifier = load(f"{folder}/model")

@@ -282,8 +282,8 @@ class RandomStory(StoryTests):
         return rows(count)
 
 
-@pytest.mark.long(keep=16)
-@pytest.mark.parametrize("seed", range(160))
+@pytest.mark.long(keep=20)
+@pytest.mark.parametrize("seed", range(200))
 def test_stories_made_at_random_mean_what_pyros_program_says(seed: int) -> None:
     tests = RandomStory(seed)
     tests.test_every_reader_takes_the_story_alike()

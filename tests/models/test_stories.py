@@ -26,18 +26,17 @@ def test_log_likelihoods_of_draws_are_those_of_the_program(kind: str, change: st
     draws = model.posterior(*few, num_samples=6, num_proposals=64, progress=False)
     assert set(model.latent_shapes()) - set(model.prediction_plan.informed) <= set(draws)
     found = model.log_likelihood(*few, sites=draws)
-    program = model.training_pair(model.objective).program
-    y = model.response.outcome(few.y)
+    pair, y = model.training_pair(model.objective), model.response.outcome(few.y)
+    if "k" in pair.plan.left:  # the program has integrated it out
+        return
     for s in range(6):
         sites = {name: draws[name][s] for name in model.latent_shapes() if name in draws}
         if "effect" in sites:  # the program has one of all rows
             assert (sites["effect"] == sites["effect"][:1]).all()
             sites["effect"] = sites["effect"][0]
-        given = poutine.trace(poutine.condition(program, sites)).get_trace(few.x, few.r, y)
+        given = poutine.trace(poutine.condition(pair.program, sites)).get_trace(few.x, few.r, y)
         given.compute_log_prob()
         site = given.nodes["y"]
-        if "k" in sites and "k" not in given.nodes:  # it was integrated out
-            continue
         torch.testing.assert_close(found[s], site["log_prob"].detach(), rtol=1e-9, atol=1e-9)
 
 

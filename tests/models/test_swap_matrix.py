@@ -35,7 +35,7 @@ from pyro_gcm import fit
 from pyro_gcm.inference.scored import Scored
 from pyro_gcm.inference.training_pair import ELBOS
 
-#: Three steps from the start, a bound may still be far from what one prediction for all rows has.
+#: A few steps from the start, a bound may still be far from what one prediction for all rows has.
 pytestmark = pytest.mark.filterwarnings("ignore:training ended with a loss of")
 COMBINATIONS = [combination for row in ROWS for _, combination in row.combinations()]
 

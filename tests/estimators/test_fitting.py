@@ -95,6 +95,7 @@ def test_the_mean_probability_is_the_weighted_rate(model):
         assert draws.shape == (1, 50)
 
 
+@pytest.mark.filterwarnings("ignore:the data speak against direction")  # of a column of Diabetes
 @pytest.mark.long(keep=0)
 @pytest.mark.parametrize("name", ["adult", "compas", "diabetes", "loan_psds", "blog"])
 def test_early_stopping_stays_calibrated_on_real_data(name):

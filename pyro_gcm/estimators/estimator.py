@@ -99,15 +99,6 @@ class MonotoneEstimator(FittedState):
     device: str = "auto"
     verbose: bool = False
 
-    def __new__(cls, *args: Any, **options: Any) -> Any:
-        """A new estimator; a name that other libraries have for an option is told by ours."""
-        if "monotone_constraints" in options:
-            raise TypeError(
-                f"{cls.__name__} takes monotonic_cst, with 1 and -1 by column, in the place of "
-                "monotone_constraints"
-            )
-        return super().__new__(cls)
-
     def _plan(self, response: str | Response, rows: TrainingRows) -> TrainingPlan:
         """How a model is made and trained, see `training.gcm_plan`."""
         raise NotImplementedError

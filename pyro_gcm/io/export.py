@@ -122,6 +122,7 @@ def _program(model: OrderEventModel, batch: int | None) -> tuple[Any, tuple[Tens
     whole = torch.fx.GraphModule(whole, whole.graph)  # without tensors that nothing reads
     any_number = None if batch else ({0: torch.export.Dim("rows", min=1)},) * 2
     blocks = _Blocks(whole, block)
+    torch.compiler.reset()  # torch keeps the loop of a program before, and its number of blocks
     return torch.export.export(blocks, (x, r), dynamic_shapes=any_number, strict=False), (x, r)
 
 

@@ -8,7 +8,7 @@ import pytest
 from loans import loans
 
 from pyro_gcm.audit import audit_table
-from pyro_gcm.estimators import GCMClassifier, GCMOrdinal, GCMRegressor
+from pyro_gcm.estimators import GCMClassifier, GCMRegressor
 
 DIRECTIONS = {"income": -1, "debt": 1}
 OPTIONS = {"monotonic_cst": DIRECTIONS, "epochs": 2, "hidden": 8, "members": 2}
@@ -110,9 +110,3 @@ def test_a_type_without_levels_has_no_required_one(numbers):
     model = GCMClassifier(**{**OPTIONS, "monotonic_cst": {"k": 1}}).fit(X, y)
     with pytest.raises(ValueError, match="column 'k' has a type without levels"):
         model.required(X, "k", 0.5)
-
-
-@pytest.mark.parametrize("kind", [GCMClassifier, GCMRegressor, GCMOrdinal])
-def test_the_name_that_other_libraries_have_for_directions_is_told_by_ours(kind):
-    with pytest.raises(TypeError, match="takes monotonic_cst"):
-        kind(monotone_constraints={"a": 1})

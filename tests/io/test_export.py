@@ -86,6 +86,7 @@ def check(model: GCM, predict: Predict, error: float, apart: float = 0.0) -> Non
     options: Any = {
         "dtype": "float64", "pairs": 20_000, "searches": ("random", "grid"), "progress": False
     }  # fmt: skip
+    options |= {"tolerance": apart} if apart else {}
     audit = audit_monotonicity(lambda a, b: predict(a.double(), b.double()), x, r, **options)
     assert audit.frame.violations.sum() == 0
 
@@ -116,6 +117,8 @@ def test_a_fixed_number_of_rows(tmp_path: Path) -> None:
     assert torch.allclose(program(x[:48], r[:48]), model.predict(x[:48], r[:48]).double())
     with pytest.raises(Exception, match="48"):
         program(x[:47], r[:47])
+    again = loaded(export(model, tmp_path / "other.pt2"))  # which is not held to three blocks
+    assert torch.allclose(again(x, r), model.predict(x, r).double())
 
 
 class Shares(nn.Module):

@@ -59,6 +59,23 @@ def some(count: int, revenues: int) -> tuple[Tensor, Tensor]:
     return rows(count, seed=4)[0], rows(revenues, seed=5)[1]
 
 
+@pytest.mark.long(keep=1)
+@pytest.mark.parametrize("name", MODELS)
+def test_surface_is_that_of_predict_whatever_the_memory(name: str) -> None:
+    model, (x, revenues) = built(name), some(70, 7)
+    levels = torch.linspace(-1.0, 1.0, 4, dtype=revenues.dtype)
+    grid = torch.cartesian_prod(*[levels] * revenues.shape[1]).reshape(-1, revenues.shape[1])
+    # Some come twice, and of a grid each value does.
+    revenues = torch.cat([revenues, revenues[::3].flip(0), grid])
+    surface = functools.partial(model.surface, x, revenues, num_samples=16)
+    whole = surface()
+    pairs = x.repeat_interleave(len(revenues), 0), revenues.repeat(len(x), 1)
+    assert torch.equal(whole, model.predict(*pairs, num_samples=16).reshape(whole.shape))
+    assert torch.equal(surface(memory=1e-6), whole)
+    best = surface(reduce=lambda p: p.argmax(1), memory=0.01)
+    assert torch.equal(best, whole.argmax(1))
+
+
 @pytest.mark.parametrize("name", ["rejection", "implicit, k drawn"])
 def test_reduction_sees_all_rows_in_order_and_few_at_a_time(name: str) -> None:
     model, (x, revenues) = built(name), some(70, 40)

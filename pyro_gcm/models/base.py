@@ -36,9 +36,8 @@ class OrderEventModel(Story):
     cost_shape: tuple[int, ...]
     starts_p0: bool
     places: dict[str, int]
-    #: Whether there is one cost for each revenue, in its units.
-    costs_have_units = False
-    #: What the costs are in the units of: "data", or what they are compared with.
+    #: What the costs are in the units of: "data", where there is one cost for each revenue, or what
+    #: they are compared with.
     units_of_costs = "mapped r"
     #: Number of members that z chooses from; 0 where it does not.
     members = 0
@@ -123,6 +122,11 @@ class OrderEventModel(Story):
 
     def learn_features(self, x: Tensor) -> None:
         """Learn from rows [n, x_dim] what standardisation does not."""
+
+    @property
+    def costs_have_units(self) -> bool:
+        """Whether there is one cost for each revenue, in its units."""
+        return self.units_of_costs == "data"
 
     def cost_units(self, r: Tensor) -> CostUnits | None:
         """The units of site c at revenues [B, r_dim]; None where they are those of the story."""

@@ -166,8 +166,8 @@ class GCM(Monotone):
         if self.r_dim and not self.reads_x:
             self.w_guide = Conditional(dist.Normal, columns, (self.r_dim,), hidden)
         plain = isinstance(self.revenue_map, nn.Identity)
-        self.costs_have_units = plain and not isinstance(self.response, AxisResponse)
-        self.units_of_costs = "data" if self.costs_have_units else "mapped r"
+        if plain and not isinstance(self.response, AxisResponse):
+            self.units_of_costs = "data"
 
     def make_map(self, given: Any, seed: int, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
         """The increasing map of so many revenues that is named, or the default one."""

@@ -17,7 +17,6 @@ from pyro_gcm.distributions.costs import finite_part
 from pyro_gcm.distributions.families import tail_log_probs
 from pyro_gcm.distributions.joint import LatentMixture
 from pyro_gcm.models import GCM, IGCM
-from pyro_gcm.nets import Identity
 from pyro_gcm.plots.axes import Array, index_of, numbers
 from pyro_gcm.responses import AxisResponse
 
@@ -127,8 +126,7 @@ def draws_of(draws: ArrayLike, mixture: LatentMixture, indices: Sequence[Index])
 def cost_label(model: GCM | IGCM, index: Index) -> str:
     """A label with the name of a cost, the revenue it is compared with, and its unit."""
     name = f"c[{', '.join(map(str, index))}]"
-    revenue, part = ("r", model.revenue_map) if isinstance(model, GCM) else ("k", model.kernel_map)
-    if not isinstance(part, Identity):
-        return f"{name} (units of the mapped {revenue})"
-    unit = "units of the data" if revenue == "r" else "units of k"
-    return f"{name}, cost of {revenue}[{index[-1]}] ({unit})"
+    if (unit := model.units_of_costs).startswith("mapped"):
+        return f"{name} (units of the {unit})"
+    revenue, of_unit = ("r", "the data") if unit == "data" else (unit, unit)
+    return f"{name}, cost of {revenue}[{index[-1]}] (units of {of_unit})"

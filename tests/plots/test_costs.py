@@ -24,6 +24,7 @@ from plot_toys import (
 )
 from scipy.integrate import trapezoid
 
+from pyro_gcm import GCM
 from pyro_gcm.plots import plot_cost_density, plot_cost_pairs
 
 of_two_costs = pytest.mark.parametrize("options", OF_TWO_COSTS, ids=str)
@@ -97,6 +98,13 @@ def test_implicit_model_is_drawn_in_the_units_of_its_kernel() -> None:
     assert ax.get_xlabel() == "c[1], cost of k[1] (units of k)"
     x, p = ax.lines[0].get_data()
     assert trapezoid(x * p, x) == pytest.approx(float(model.cost(X[:1]).mean[0, 1]), abs=0.01)
+
+
+def test_costs_that_an_axis_is_compared_with_have_no_unit_of_the_data() -> None:
+    model = GCM(X.shape[1], 2, response="survival")
+    model.is_trained = True
+    label = plot_cost_density(model, X[0]).get_xlabel()
+    assert label == f"c[0] (units of the {model.units_of_costs})" == "c[0] (units of the mapped r)"
 
 
 def test_draws_are_a_histogram_with_the_same_area() -> None:

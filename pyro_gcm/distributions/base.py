@@ -169,14 +169,12 @@ class Left:
     :param name: of the site.
     :param fn: its distribution.
     :param value: a draw, or None where the site is integrated out.
-    :param units: of a site in other units than these, see `costs.CostUnits`.
     """
 
-    __slots__ = ("fn", "is_used", "name", "units", "value")
+    __slots__ = ("fn", "is_used", "name", "value")
 
-    def __init__(self, name: str, fn: Any, value: Tensor | None = None, units: Any = None) -> None:
-        self.name, self.fn, self.value, self.units = name, fn, value, units
-        self.is_used = False
+    def __init__(self, name: str, fn: Any, value: Tensor | None = None) -> None:
+        self.name, self.fn, self.value, self.is_used = name, fn, value, False
 
     @property
     def side(self) -> Any:

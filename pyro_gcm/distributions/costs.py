@@ -14,7 +14,7 @@ from torch.nn.functional import logsigmoid
 from pyro_gcm._utils.bisection import rounded_up
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.validation import broadcast_shapes
-from pyro_gcm.distributions.base import Expandable
+from pyro_gcm.distributions.base import Expandable, real_costs
 from pyro_gcm.distributions.families import (
     base_distribution,
     of_same_family,
@@ -160,23 +160,23 @@ class CostUnits:
     A story has its costs in standardised units, and site c of a program, or of a posterior, is in
     those of the data. Rounding does not move a cost across its revenue, either way.
 
-    :param units: of the revenues.
+    :param standardizer: of the revenues.
     :param r: revenues [B, K] in the units of the data.
     :param threshold: what costs are compared with, [B, K]: the standardised revenues.
     """
 
-    def __init__(self, units: Standardizer, r: Tensor, threshold: Tensor) -> None:
-        self.units, self.r, self.threshold = units, r, threshold
+    def __init__(self, standardizer: Standardizer, r: Tensor, threshold: Tensor) -> None:
+        self.standardizer, self.r, self.threshold = standardizer, r, threshold
 
     def to_data(self, cost: Tensor) -> Tensor:
         """Standardised costs [..., B, K] in the units of the data."""
-        value = self.units.inverse(cost)
+        value = self.standardizer.inverse(cost)
         # The first number that is not below r.
         return _on_side(value, rounded_up(self.r, value.dtype), cost < self.threshold)
 
     def to_standard(self, cost: Tensor) -> Tensor:
         """Costs [..., B, K] in the units of the data, standardised."""
-        standard = torch.where(cost.isinf(), cost.to(self.threshold), self.units(cost))
+        standard = torch.where(cost.isinf(), cost.to(self.threshold), self.standardizer(cost))
         return _on_side(standard, self.threshold, cost < self.r)
 
     def of(self, cost: Any) -> CostsInUnits:
@@ -192,16 +192,12 @@ class CostsInUnits(TorchDistribution):
     """
 
     arg_constraints: dict[str, Any] = {}
+    support = real_costs
 
     def __init__(self, standard: Any, units: CostUnits) -> None:
         self.standard, self.units = standard, units
         self.has_rsample = standard.has_rsample
         super().__init__(standard.batch_shape, standard.event_shape, validate_args=False)
-
-    @constraints.dependent_property(is_discrete=False, event_dim=1)
-    def support(self) -> Any:
-        """All real numbers."""
-        return constraints.independent(constraints.real, 1)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> CostsInUnits:
         """The same distribution with a larger batch shape."""
@@ -218,12 +214,13 @@ class CostsInUnits(TorchDistribution):
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density, of shape `sample_shape + batch_shape`; an atom at infinity keeps its own."""
         log_p: Tensor = self.standard.log_prob(self.units.to_standard(value))
-        log_unit = self.units.units.scale.log().sum().to(log_p.dtype)
+        log_unit = self.units.standardizer.scale.log().sum().to(log_p.dtype)
         return log_p - torch.where(value.isinf().all(-1), 0.0, log_unit)
 
 
 def _on_side(values: Tensor, bound: Tensor, below: Tensor) -> Tensor:
     """Values of which rounding has moved none across a bound: below it where they are to be."""
+    bound = bound.detach()  # that none is moved across it does not make them depend on it
     highest = torch.nextafter(bound, bound.new_tensor(-math.inf))
     values = torch.where(below & (values >= bound), highest, values)
     return torch.where(~below & (values < bound), bound, values)

@@ -168,13 +168,12 @@ class _Check:
             low, high = (response.predict(read.p_y) for read in (whole, raised))
             if (high < low - _CLOSE * low).any():
                 self.model.warn_once("the outcome of the story falls where r rises")
-        read = {n: site._replace(depends_on_r=n in moved) for n, site in whole.lines.items()}
         informed = self.model.prediction_plan.informed
         lines = {}
         for name, site in poutine.trace(self.model.model).get_trace(self.x, self.r).nodes.items():
-            if name in read:
+            if line := whole.lines.get(name):
                 by = "program, fit, posteriors" if name in informed else "all"
-                lines[name] = read[name]._replace(read_by=by)
+                lines[name] = line._replace(depends_on_r=name in moved, read_by=by)
             elif site["type"] == "sample" and name != "data" and name not in shared:
                 kind = "input" if name in ("x", "r") else "latent"
                 lines[name] = Site(kind, tuple(site["fn"].event_shape), read_by="program")

@@ -21,6 +21,7 @@ from torch import Tensor
 from pyro_gcm._utils.validation import positive
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions.base import Left
+from pyro_gcm.distributions.costs import CostsInUnits, CostUnits
 from pyro_gcm.inference.reading import Program
 
 _CURE = (
@@ -125,6 +126,7 @@ class CollapseMessenger(Messenger):
 
     def __enter__(self) -> Any:
         self._left: dict[str, Left] = {}
+        self._units: CostUnits | None = None
         return super().__enter__()
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> Any:
@@ -147,8 +149,10 @@ class CollapseMessenger(Messenger):
                     f"site '{name}' is observed and cannot be integrated out: run the "
                     "explicit program, without collapse"
                 )
-            standard, units = (getattr(msg["fn"], part, None) for part in ("standard", "units"))
-            self._left[name] = msg["value"] = Left(name, standard or msg["fn"], None, units)
+            fn = msg["fn"]
+            if isinstance(fn, CostsInUnits):
+                fn, self._units = fn.standard, fn.units
+            self._left[name] = msg["value"] = Left(name, fn)
             msg["done"], msg["stop"] = True, True
             msg["infer"] = {**msg["infer"], "collapsed": True}
         elif name == self.outcome:
@@ -162,7 +166,7 @@ class CollapseMessenger(Messenger):
                     "name the sites with collapse(model, cost=..., outcome=...)"
                 )
         cost, kernel = self._left[self.cost], self._left.get(self.kernel or "")
-        self._left, self._units = {}, cost.units
+        self._left = {}
         if getattr(fn, "cost", None) is cost and hasattr(fn, "marginalize"):
             fn, cost.is_used = fn.marginalize(cost.fn), True
         for left, what in ((cost, "cost"), (kernel, "revenue")):
@@ -192,9 +196,8 @@ class UncollapseMessenger(CollapseMessenger):
                     k = pyro.sample(self.kernel, marginal.revenue_posterior(y))
                     marginal = marginal.given_revenue(k)
                 cost = marginal.cost_posterior(y)
-                pyro.sample(
-                    self.cost, _GuardedSite(self._units.of(cost) if self._units else cost, 0)
-                )
+                cost = cost if self._units is None else self._units.of(cost)
+                pyro.sample(self.cost, _GuardedSite(cost, 0))
             finally:
                 self._recovering = False
         elif self._recovering and isinstance(fn := msg["fn"], _GuardedSite):

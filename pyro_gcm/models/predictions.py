@@ -235,12 +235,14 @@ class Predictions(OrderEventModel):
         return rows
 
     def _look_exchanged(self, x: Tensor, r: Tensor) -> bool:
+        """Whether each is far from the rows of fit, and close to those of the other."""
         of_x, of_r = self.x_standardizer, self.r_standardizer
-        as_given, exchanged = ((of_x(x), of_r(r)), (of_x(r), of_r(x)))
-        near, far = (
-            torch.stack([part.abs().median() for part in parts]) for parts in (exchanged, as_given)
-        )
-        return bool((far > 6.0).all() and (near < 3.0).all())
+
+        def size(standard: Tensor) -> float:
+            return standard.abs().median().item()
+
+        far = size(of_x(x)) > 6.0 and size(of_r(r)) > 6.0
+        return far and size(of_x(r)) < 3.0 and size(of_r(x)) < 3.0
 
     @once
     def noise(self, num_samples: Count) -> FixedNoise:

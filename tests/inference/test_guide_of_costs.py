@@ -163,3 +163,11 @@ def test_costs_that_the_user_gives_are_not_guarded() -> None:
     trace = poutine.trace(poutine.condition(model.model, {"c": c})).get_trace(x, r, y)
     trace.compute_log_prob()
     assert torch.equal(trace.nodes["y"]["log_prob"], torch.zeros(4))
+
+
+def test_costs_without_a_gradient_get_none_from_the_revenues_they_are_compared_with() -> None:
+    x, r, _ = rows()
+    model = GCM(3, 2, p0="constant", response="continuous")
+    trace = poutine.trace(model.model).get_trace(x, r.requires_grad_())
+    assert not trace.nodes["c"]["value"].requires_grad
+    trace.log_prob_sum().backward()  # without a warning that gradients along costs are biased

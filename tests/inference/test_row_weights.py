@@ -108,6 +108,28 @@ def test_a_tiny_weight_is_no_error(toy: Rows) -> None:
     assert result.history["loss"].notna().all()
 
 
+def test_losses_are_weighted_means(toy: Rows) -> None:
+    """With a learning rate of almost 0 all rows are seen by one model, whose terms are exact."""
+    x, r, y = toy
+    model = GCM(3, 2, prior="categorical")
+    weight = torch.linspace(0.5, 2.0, 200)
+    options = QUICK | {"epochs": 1, "learning_rate": 1e-12}
+    beside = x[:50], r[:50], y[:50]
+    result = fit(model, *toy, sample_weight=weight, validation=beside, **options)
+    p = model.predict(x, r)
+    losses = -torch.where(y == 1, p, 1.0 - p).log()
+    row = result.rows[0]
+    assert row["loss"] == pytest.approx(float((weight * losses).sum() / weight.sum()), rel=1e-4)
+    assert row["validation_loss"] == pytest.approx(float(losses[:50].mean()), rel=1e-4)
+    again = GCM(3, 2, prior="categorical")
+    result = fit(again, *toy, sample_weight=weight, validation=0.25, **options)
+    order = torch.randperm(200, generator=torch.Generator().manual_seed(0))[:50]
+    p = again.predict(x[order], r[order])
+    losses, own = -torch.where(y[order] == 1, p, 1.0 - p).log(), weight[order]
+    wanted = float((own * losses).sum() / own.sum())
+    assert result.rows[0]["validation_loss"] == pytest.approx(wanted, rel=1e-4)
+
+
 class Own(Trace_ELBO):
     pass
 

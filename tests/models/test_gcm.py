@@ -195,3 +195,11 @@ def test_program_that_draws_its_covariates_refuses_a_wrong_size_and_a_kernel_tha
         GCM(3, 2, prior="standard").model(size=0)
     with pytest.raises(ValueError, match="x must be given: the kernel prior"):
         IGCM(3, 2, prior="standard", kernel_prior="conditional").model()
+
+
+def test_hidden_layers_are_one_width_or_several() -> None:
+    x, r, _ = rows()
+    for hidden in (8, (8,), [8, 4], (), torch.Size([5])):
+        assert GCM(3, 2, hidden=hidden).predict(x, r).shape == (12,)
+    with pytest.raises(ValueError, match="hidden must be an integer of at least 1, got 0"):
+        GCM(3, 2, hidden=(8, 0))

@@ -10,7 +10,7 @@ import torch
 import zoo
 from torch import Tensor
 
-from pyro_gcm import GCM, IGCM
+from pyro_gcm import GCM, IGCM, baselines, fit
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.models.build import PRIORS
 from pyro_gcm.responses import RESPONSES, Guessed
@@ -98,3 +98,17 @@ def test_numbers_of_any_type_have_the_same_predictions_without_gradients(name: s
         for kind, found in answers(model, *same).items():
             assert not found.requires_grad
             assert torch.equal(found.double(), wanted[kind].double()), f"{kind} of {dtype}"
+
+
+def test_half_precision_is_no_type_of_a_model() -> None:
+    x, r, y = zoo.rows(count=12)[:3]
+    message = "model must have parameters in float32 or float64, got"
+    for dtype in (torch.float16, torch.bfloat16):
+        models: tuple[tuple[Any, Any], ...] = (GCM(3, 2), fit), (baselines.SMM(3, 2), baselines.fit)
+        for half, train in models:
+            half.to(dtype)
+            for call in (half.predict, half.surface):
+                with pytest.raises(TypeError, match=message):
+                    call(x, r)
+            with pytest.raises(TypeError, match=message):
+                train(half, x, r, y)

@@ -252,7 +252,7 @@ class Predictions(OrderEventModel):
         latents = {**self.latents(self.prediction_plan), **shared}
         count = len(self.base_samples.samples)
         if self.members and any(not site.values for site in latents.values()):
-            count = 128  # of members whose story has other sites
+            count = 256  # of members whose story has other sites, with 32 draws for each of 8
         if num_samples is not None:
             count = positive_int("num_samples", num_samples)
         noise = FixedNoise(self, latents, count)

@@ -217,9 +217,10 @@ class Noise:
 class FixedNoise(Noise):
     """Draws driven by the model's base samples, the same at every call.
 
-    Finite sites take all of their values in turn, and components of a mixture equal shares. Where
-    base samples cannot drive a site, its draws are seeded, and those of a row are the same in every
-    call if the row has a block of its own.
+    Finite sites take all of their values in turn, and components of a mixture equal shares, each
+    with the same draws of the other sites: every second point of a Sobol sequence, say, may lie in
+    one half of a coordinate. Where base samples cannot drive a site, its draws are seeded, and
+    those of a row are the same in every call if the row has a block of its own.
 
     :param num_samples: requested number of draws; there are as many as all values, and all
         components, make a multiple of.
@@ -267,9 +268,7 @@ class FixedNoise(Noise):
             return values.expand(*shape, *q.event_shape), q.log_prob(values).double()
         if not isinstance(q, MixtureOfDiagNormals):
             return self.proposed(name, q, rows), None
-        base = self._base(name, q)
-        which = self._number(name, q.locs.shape[-2], q.locs)
-        base = base[torch.arange(self.count, device=which.device) // self.strata]
+        base, which = self._base(name, q), self._number(name, q.locs.shape[-2], q.locs)
         loc, scale, logits = (
             part.index_select(dim, which).movedim(dim, 0)
             for part, dim in ((q.locs, -2), (q.coord_scale, -2), (q.probs, -1))
@@ -296,7 +295,10 @@ class FixedNoise(Noise):
     def _base(self, name: str, q: Any) -> Tensor:
         """Base samples [N, 1, d] of the coordinates of a site."""
         size, samples = noise_shape(q).numel(), self._samples
+        count = self.count // self.strata
         if name in self._further:
-            return samples.further(self._further[name], size, self.count)
-        first = self._places[name]
-        return samples(self.count)[..., first : first + size]
+            base = samples.further(self._further[name], size, count)
+        else:
+            first = self._places[name]
+            base = samples(count)[..., first : first + size]
+        return base.repeat_interleave(self.strata, 0)

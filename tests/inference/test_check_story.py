@@ -18,6 +18,7 @@ from torch import Tensor
 from pyro_gcm import GCM, MemberGCM, fit
 from pyro_gcm.distributions import shifted
 from pyro_gcm.inference import check_story, conditional, of_rows
+from pyro_gcm.prediction.predicted import Predicted
 from pyro_gcm.testing import StoryTests
 
 X, R, Y = rows(60)
@@ -290,6 +291,21 @@ def test_stories_made_at_random_mean_what_pyros_program_says(seed: int) -> None:
     tests.test_the_loss_of_fit_is_that_of_pyro()
     tests.test_predictions_are_averages_over_the_program()
     tests.test_posteriors_are_those_of_importance_sampling()
+
+
+@pytest.mark.parametrize("base", [GCM, MemberGCM])
+def test_every_value_of_a_finite_site_has_the_same_draws_of_the_others(base: Any) -> None:
+    def lines(sample: Any, z: Any, x: Any, r: Any) -> Any:
+        return sample("u", dist.Bernoulli(0.3)) + sample("v", dist.Normal(0.0, 1.0))
+
+    model = told(lines, base)
+    with torch.no_grad():
+        read = Predicted(model, model.prediction_plan, model.noise(None)).read(X[:3], R[:3])
+    z, u, v = (read.values[name][:, 0] for name in "zuv")
+    others = torch.cat([z, v.unsqueeze(-1)], 1)
+    of_0, of_1 = (others[u == value] for value in (0.0, 1.0))
+    assert 0 < len(of_0) == len(of_1)
+    assert torch.equal(of_0.unique(dim=0), of_1.unique(dim=0))
 
 
 def test_conditioning_on_costs_that_are_integrated_out_is_refused() -> None:

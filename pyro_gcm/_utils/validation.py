@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence, Sized
 from numbers import Real
 from typing import Any
 
@@ -179,10 +179,10 @@ def _finite_rows(name: str, tensor: Tensor, given: Any = None) -> Tensor:
     return tensor
 
 
-def same_rows(**tensors: Tensor) -> None:
-    """Check that all tensors have the same number of rows."""
-    if len(set(map(len, tensors.values()))) > 1:
-        counts = ", ".join(f"{name} has {len(tensor)}" for name, tensor in tensors.items())
+def same_rows(**columns: Sized) -> None:
+    """Check that tensors, or arrays, have the same number of rows."""
+    if len(set(map(len, columns.values()))) > 1:
+        counts = ", ".join(f"{name} has {len(each)}" for name, each in columns.items())
         raise ValueError(f"row counts differ: {counts}")
 
 

@@ -18,6 +18,7 @@ from pyro_gcm._utils.validation import (
     number,
     one_of,
     positive_int,
+    same_rows,
     seed_of,
     shown,
     without_tensor,
@@ -87,9 +88,8 @@ def audit_monotonicity(
     """
     from tqdm.auto import tqdm
 
-    (covariates, x_names), (revenues, r_names) = (_rows(*given) for given in (("x", x), ("r", r)))
-    if len(covariates) != len(revenues):
-        raise ValueError(f"row counts differ: x has {len(covariates)}, r has {len(revenues)}")
+    (covariates, x_names), (revenues, r_names) = _rows("x", x), _rows("r", r)
+    same_rows(x=covariates, r=revenues)
     if isinstance(increasing, bool):
         increasing = [1 if increasing else -1] * revenues.shape[1]
     signs = checked_signs("increasing", increasing, revenues.shape[1])

@@ -21,7 +21,7 @@ _KINDS = ["ties", "rounding", "violations", "rises"]
 
 
 class Search:
-    """One search of a predictor; what proposes the pairs is an argument of it.
+    """The searches of one audit, whose pairs are predicted and counted together.
 
     :param call: a function of x and r to predictions and their type.
     :param x: rows of data, [n, x_dim].

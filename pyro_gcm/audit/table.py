@@ -11,11 +11,8 @@ import numpy.typing as npt
 
 from pyro_gcm._utils.torch_state import one_thread
 from pyro_gcm.audit.audit import audit_monotonicity, checked_signs
-from pyro_gcm.audit.calls import method_of
+from pyro_gcm.audit.calls import Array, method_of
 from pyro_gcm.audit.result import MonotonicityAudit
-from pyro_gcm.data.tables import as_frame, known_name, read_table
-
-Array = npt.NDArray[np.float64]
 
 
 @one_thread()
@@ -105,6 +102,8 @@ class _Table:
     def __init__(self, X: Any, predictor: Any, directions: Any) -> None:
         import pandas as pd
 
+        from pyro_gcm.data.tables import as_frame, read_table
+
         self.frame = as_frame(X)
         self.labels = X.columns if isinstance(X, pd.DataFrame) else None
         if self.frame is None:
@@ -132,6 +131,8 @@ class _Table:
 
     def _numbers(self, place: int, name: str) -> Array:
         """A column as numbers, NaN where missing; positions of levels of an ordered category."""
+        from pyro_gcm.data.tables import read_table
+
         if self.frame is None:
             column = self.read[place]
         else:  # a predictor may take what no estimator of this package takes in other columns
@@ -184,6 +185,8 @@ def _directions_of(predictor: Any, columns: list[str]) -> Any:
 
 def _signs(directions: Any, columns: list[str]) -> list[int]:
     """+1, -1 or 0 for each column."""
+    from pyro_gcm.data.tables import known_name
+
     if isinstance(directions, Mapping):
         directions = {known_name(str(n), columns): sign for n, sign in directions.items()}
         if unknown := [name for name in directions if name not in columns]:

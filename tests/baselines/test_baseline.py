@@ -110,7 +110,7 @@ package.__path__ = [{str(Path(pyro_gcm.__file__).parent)!r}]
 sys.modules["pyro_gcm"] = package
 import torch
 allowed = set(sys.modules)
-import pyro_gcm.baselines, pyro_gcm.data, pyro_gcm.training
+import pyro_gcm.audit, pyro_gcm.baselines, pyro_gcm.data, pyro_gcm.training
 print(*sorted({{name.split(".")[0] for name in set(sys.modules) - allowed}}))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

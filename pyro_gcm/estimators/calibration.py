@@ -23,8 +23,8 @@ _CLOSE, _STEPS = 1e-3, 8
 _TRIED = (-0.6, -0.4, -0.2, 0.0, 0.2, 0.4)
 
 
-def check_calibrate(value: Any, left_out: int) -> bool | str:
-    """The option `calibrate`.
+def check_calibrate(value: Any, left_out: int) -> None:
+    """Refuse what `calibrate` cannot be, and True without rows that members left out.
 
     :param left_out: by how many members each row is left out.
     """
@@ -37,7 +37,6 @@ def check_calibrate(value: Any, left_out: int) -> bool | str:
             "two members or more, 20 rows or more, and early_stopping=True, which is the default "
             "up to 20,000 rows where epochs is None; or calibrate='auto'"
         )
-    return value
 
 
 def best_steepness(fitted: Trained, rows: TrainingRows) -> float:

@@ -130,7 +130,7 @@ class BinaryOutcome(ClassOutcome):
     def _calibrate(
         self, fitted: Trained, rows: TrainingRows, steepness: float | None
     ) -> float | None:
-        if self.calibrate is True:
+        if self.calibrate and not isinstance(self.calibrate, str):  # True of Python or numpy
             if steepness is None:
                 steepness = best_steepness(fitted, rows)
             make_steeper(fitted.model, steepness)

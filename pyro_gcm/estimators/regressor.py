@@ -94,7 +94,7 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         :param level: of the central interval.
         :param coverage: share of new outcomes inside, in place of `level`.
         :raises ValueError: for coverage without rows that members left out: of an IGCM or another
-            prior, with more than 20,000 rows unless `early_stopping` is True, after a warm start.
+            prior; and with `epochs`, or more than 20,000 rows, unless `early_stopping` is True.
         """
         level, rows = share("level", level), self._rows(X)
         predictive = self.model_.predictive(*rows)
@@ -104,7 +104,7 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         if self.ranks_ is None:
             raise ValueError(
                 "coverage needs predictions of rows that members left out: prior='members' with "
-                "early_stopping, without epochs and a warm start"
+                "early_stopping=True, which is the default up to 20,000 rows where epochs is None"
             )
         at = np.array([math.floor(tail * (LEVELS - 1)), math.ceil((1.0 - tail) * (LEVELS - 1))])
         return in_numpy(predictive.quantile(torch.from_numpy(self.ranks_[at])))

@@ -139,6 +139,11 @@ def test_switches_of_numpy_are_switches(table):
     one = GCMClassifier(**SMALL, **options)
     other = GCMClassifier(**SMALL, verbose=False, early_stopping=False, calibrate=False)
     assert np.array_equal(one.fit(X, y).predict_proba(X), other.fit(X, y).predict_proba(X))
+    known = {"monotonic_cst": {"income": 1}, "members": 2, "epochs": 3}
+    one, other = (
+        GCMClassifier(**known, early_stopping=on, calibrate=on) for on in (np.True_, True)
+    )
+    assert np.array_equal(one.fit(X, y).predict_proba(X), other.fit(X, y).predict_proba(X))
 
 
 def test_quantiles_are_named_by_all_their_digits():

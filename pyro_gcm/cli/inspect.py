@@ -85,7 +85,7 @@ def plot(
 
     options.check_output("--out", out, data, model)
     saved = open_model(model).answering()
-    grid = saved.grid(column, values)
+    column, grid = saved.grid(column, values)
     X, _ = saved.rows(data)
     with blamed():
         curve = saved.estimator.response_curve(X, saved.names.index(column), grid, level=level)

@@ -136,7 +136,7 @@ def surface(
     if mean and keep:
         raise WrongUse(f"--keep copies columns of rows, and --mean has none of them, got {keep!r}")
     saved = open_model(model)
-    grid = saved.grid(column, values)
+    column, grid = saved.grid(column, values)
     if mean:
         saved.answering()
     X, kept = saved.rows(data, keep)

@@ -75,22 +75,25 @@ class SavedModel:
             raise WrongUse(f"MODEL must be a GCM for this command, and {self.folder} has {kind}")
         return self
 
-    def grid(self, column: str, values: Sequence[str] | None) -> list[Any] | None:
-        """The values that `--values` names of a column with a direction, or None without them.
+    def grid(self, column: str, values: Sequence[str] | None) -> tuple[str, list[Any] | None]:
+        """The name of a column with a direction, and the values of it that `--values` names.
 
+        :param column: in any normal form of Unicode.
+        :returns: the name as the model has it, and None without values.
         :raises WrongUse: for another column, and for values that it cannot have.
         """
         with blamed("--column"):
-            code = self.codes[self.names[index_of(column, self.estimator.encoding_, self.names)]]
+            column = self.names[index_of(column, self.estimator.encoding_, self.names)]
+        code = self.codes[column]
         if values is None:
-            return None
+            return column, None
         if code.kind != "number":
             of_text = {str(level).removesuffix(".0"): level for level in code.levels}
             names = parts_of(values, of_text)
             unknown = [name for name in names if name not in of_text]
             if unknown:
                 raise WrongUse(f"--values must be among {listed([*of_text])}, got {unknown[0]!r}")
-            return [of_text[name] for name in names]
+            return column, [of_text[name] for name in names]
         text = ",".join(values)
         with suppress(ValueError):
             numbers = [float(part) for part in re.split("[:,]", text)]
@@ -99,7 +102,7 @@ class SavedModel:
                 steps = int(count) if count in range(2, _MOST + 1) else 0
                 numbers = np.linspace(low, high, steps).tolist()
             if numbers and all(abs(number) <= LARGEST for number in numbers):
-                return numbers
+                return column, numbers
         raise WrongUse(
             f"--values must be numbers of at most {LARGEST:.0e} in size, such as 1,2,5, or "
             f"low:high:count, such as 0:100:11, got {text!r}"

@@ -143,6 +143,25 @@ def test_text_that_looks_like_numbers_stays_text() -> None:
         assert (found == expected[:, 1]).all()
 
 
+def test_a_column_is_found_in_any_normal_form_of_unicode() -> None:
+    composed, apart = "d\u00e9bit", "de\u0301bit"
+    data = table()[["debt", "default"]].rename(columns={"debt": composed})
+    data.to_csv("named.csv", index=False)
+    options = "--target=default", f"--increasing={composed}", "--out=m"
+    done = run("fit", "named.csv", *options, *QUICK)
+    assert done.code == 0, done.err
+    for command, *more in (
+        ("required", "--probability=0.3"),
+        ("surface", "--values=0,50"),
+        ("surface", "--mean"),
+        ("plot", "--out=curve.svg", "--json"),
+    ):
+        one, other = (
+            run(command, "m", "named.csv", f"--column={name}", *more) for name in (composed, apart)
+        )
+        assert (other.code, other.out) == (0, one.out), (command, other.err)
+
+
 def test_surface_moves_one_column_and_its_mean_is_the_response_curve(models: Models) -> None:
     options = "--column=debt", "--values=0:50:3", "--bands", "--keep=id"
     found = run("surface", models("classifier"), "data.csv", *options).table

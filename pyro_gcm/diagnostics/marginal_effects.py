@@ -11,7 +11,14 @@ from scipy.stats import norm
 from torch import Tensor
 
 from pyro_gcm._utils.torch_state import one_thread
-from pyro_gcm._utils.validation import ArrayLike, matrix, number, same_rows, share
+from pyro_gcm._utils.validation import (
+    ArrayLike,
+    column_names,
+    matrix,
+    number,
+    same_rows,
+    share,
+)
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.prediction.draws import blocks
 
@@ -106,7 +113,7 @@ def names_of(
 
     :raises ValueError: for another number of names.
     """
-    named = getattr(columns, "columns", None) if names is None else names
+    named = column_names(columns) if names is None else names
     if named is None:
         return [f"{letter}[{i}]" for i in range(count)]
     if len(named) != count:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 import zoo
@@ -66,6 +68,17 @@ def test_the_effects_of_a_probit_model_are_found_and_plotted() -> None:
     ax = plot_marginal_effects(found)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["$tilt", "age"]
     assert plot_marginal_effects(found, "elasticity").get_xlabel() == "average elasticity"
+
+
+def test_names_are_those_of_a_table_of_any_kind() -> None:
+    model, r = GCM(2, 1), torch.full((4, 1), 0.5)
+    table = pd.DataFrame({"age": range(4), "debt": range(4)}, dtype=float)
+    for x, names in (
+        (pa.Table.from_pandas(table), ["age", "debt", "r[0]"]),
+        (pl.from_pandas(table), ["age", "debt", "r[0]"]),
+        (table.to_numpy(), ["x[0]", "x[1]", "r[0]"]),
+    ):
+        assert list(marginal_effects(model, x, r).index) == names
 
 
 def test_wrong_options_are_refused() -> None:

@@ -284,7 +284,7 @@ def _trembling(d: Any, value: Tensor) -> tuple[Tensor, Tensor]:
 
 NO_DIGITS = _registered("NoDigits", log_tails=_without_digits)
 TREMBLING = _registered("Trembling", log_tails=_trembling)
-READERS, LOSS = "every_reader_takes_the_story_alike", "the_loss_of_fit_is_that_of_pyro"
+READERS = "every_reader_takes_the_story_alike"
 AVERAGES, POSTERIOR = (
     "predictions_are_averages_over_the_program",
     "posteriors_are_those_of_importance_sampling",
@@ -348,9 +348,7 @@ FAULTS = [
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("number", range(len(FAULTS)))
-def test_a_planted_fault_is_found_and_told(
-    number: int,
-) -> None:
+def test_a_planted_fault_is_found_and_told(number: int) -> None:
     base, make, test, sentence = FAULTS[number]
     tests = type("Tests", (base,), {"make": lambda self: make()})()
     with pytest.raises(

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import pyro.distributions as dist
 import pytest
 import torch
+from test_own_parts import Everywhere
 from torch import Tensor, nn
 
 from pyro_gcm import GCM
@@ -323,7 +324,7 @@ FAULTS = [
     ),
     (PriorTests, Forgetful, COPIES, "the prediction of a deep copy is"),
     (PriorTests, Unkept, COPIES, "the prediction of the saved model is"),
-    (PriorTests, OnTheCPU, DEVICE, "expects all tensors on the same device"),
+    (PriorTests, OnTheCPU, DEVICE, "on the same device"),
     (PriorTests, Unused, FIT, "no gradient reached ['z_prior.scale']"),
     (RevenueMapTests, Falling, RISES, "the map falls in torch.float32, such as"),
     (RevenueMapTests, Falling, FALL, "predictions in torch.float32 fall"),
@@ -350,7 +351,7 @@ FAULTS = [
 @pytest.mark.parametrize("number", range(len(FAULTS)))
 def test_a_planted_fault_is_found_and_told(number: int) -> None:
     base, make, test, sentence = FAULTS[number]
-    tests = type("Tests", (base,), {"make": lambda self: make()})()
+    tests = type("Tests", (Everywhere, base), {"make": lambda self: make()})()
     with pytest.raises(
         (AssertionError, ValueError, UserWarning, RuntimeError), match=re.escape(sentence)
     ):

@@ -94,7 +94,7 @@ def target_of(
             classes = np.unique(values).tolist()
             label = None if positive is None else _as_value(positive, values)
             if len(classes) != 2 or (label is not None and label not in classes):
-                said = "" if positive is None else f", and --positive {positive!r}"
+                said = "" if positive is None else f", and --positive is {positive!r}"
                 raise WrongUse(
                     f"{name} must have two values, one of which --positive may name, and has "
                     f"{len(classes)} ({listed(_texts(classes))}){said}"

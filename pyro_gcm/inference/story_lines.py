@@ -51,6 +51,8 @@ class Listener(Messenger):
 
     def line(self, name: str, p: Any, obs: Any) -> Callable[[], Any]:
         """What gives the distribution of a line, which is refused where it cannot be one."""
+        if not isinstance(name, str):
+            raise TypeError(f"a line of the story needs a name of its site, got {name!r}")
         weighs = obs is not None and name != OUTCOME
         for handler in self.around():
             if not (weighs and isinstance(handler, ScaleMessenger | MaskMessenger)):

@@ -110,8 +110,9 @@ class Posteriors(Predictions):
         The sites are z, c, k of `IGCM`, w after "joint" training, and y: a new outcome of the row
         with the same z (and k), for predictive checks. Given y, costs are drawn exactly and all
         agree with it. All are in the units that they have in the program, so that `Predictive`
-        takes them as they are: c in those of r where there is one cost for each revenue, else in
-        those of what it is compared with (standardised revenues after the map; k for `IGCM`).
+        takes them as they are, y among them: c in those of r where there is one cost for each
+        revenue, else in those of what it is compared with (standardised revenues after the map; k
+        for `IGCM`).
 
         p(z|x) is what predictions average over; for prior "standard" under objective "conditional"
         that is q(z|x). A z with finitely many values, such as a member, is drawn exactly by Bayes'

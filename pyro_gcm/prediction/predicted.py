@@ -75,6 +75,12 @@ class Dry(Reader):
             self.observed.append(name)
         return value
 
+    def leave(self, name: str, p: Any) -> Any:
+        """A cost, whose distribution is of these rows."""
+        left = super().leave(name, p)
+        check_batch(name, left.fn, len(self.x), 1)
+        return left
+
     def outcome(self, p: Any, obs: Any) -> None:
         """Ignore the outcome: only latent sites are read."""
 

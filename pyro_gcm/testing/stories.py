@@ -77,13 +77,14 @@ class StoryTests:
     def prepared(self, dtype: torch.dtype = torch.float64, count: int = 200) -> tuple[Any, Rows]:
         """The model with the units of its rows, and these; weights that are zero are moved."""
         torch.default_generator.manual_seed(0)  # for all that a test draws from here on
-        model = self.model()
+        model, sizes = self.model(), {"x_dim": self.x_dim, "r_dim": self.r_dim}
+        known = {name: vars(model).get(name) for name in sizes} if model else {}
+        check(known == sizes, f"make must return a model with {sizes} of the class, got {known}")
         rows = self.rows(model, count)
         model.shared_sites()  # whose guide has parameters
         with torch.no_grad():
-            for parameter in model.parameters():
-                if not parameter.any():
-                    parameter.normal_(0.0, 0.2)
+            for parameter in (p for p in model.parameters() if not p.any()):
+                parameter.normal_(0.0, 0.2)
         model.learn_units(*rows)
         x, r, y = (column.to(dtype) for column in rows)
         return model.to(dtype).eval(), (x, r, y)
@@ -237,7 +238,6 @@ class StoryTests:
         """As on the CPU, and on the device of the rows."""
         model, rows = self.prepared(torch.float32, 40)
         few: Any = tuple(column[:3] for column in rows)
-        wanted = _answers(model, few)
         with self.device() as device:
             there, columns = copy.deepcopy(model).to(device), tuple(v.to(device) for v in few)
             found = _answers(there, columns)
@@ -245,7 +245,7 @@ class StoryTests:
             for name, value in (found | dict(draws)).items():
                 check(value.device == device, f"{name} is on {value.device}, and not on that of x")
             for name, value in found.items():
-                same(f"{name} on a second device", value.cpu(), wanted[name], 1e-5)
+                same(f"{name} on a second device", value.cpu(), _answers(model, few)[name], 1e-5)
 
     def test_fit_moves_every_parameter_and_keeps_them_finite(self) -> None:
         """A few epochs reach all that the objective trains."""

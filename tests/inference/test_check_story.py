@@ -72,6 +72,14 @@ def from_the_front(sample: Any, z: Any, x: Any, r: Any) -> Any:
     return torch.softmax(3.0 * u, 1)[..., 0]
 
 
+def a_column(sample: Any, z: Any, x: Any, r: Any) -> Any:
+    return normal(sample, z, x, r)[:, None]
+
+
+def numbered(sample: Any, z: Any, x: Any, r: Any) -> Any:
+    return sample(3, dist.Normal(0.0, 1.0))
+
+
 def across_rows(sample: Any, z: Any, x: Any, r: Any) -> Any:
     u = normal(sample, z, x, r)
     return u - u.mean(-1, keepdim=True)
@@ -99,6 +107,8 @@ REFUSED = {
     factored: r"pyro.sample\('f'\)",
     scaled: "line 'u' of the story is inside ScaleMessenger",
     from_the_front: "site 'c' .*index from the end",
+    a_column: r"site 'c' has batch shape .*index from the end",
+    numbered: "needs a name of its site, got 3",
     across_rows: "site 'c' of the story has another density",
     without_event: r"site 'u' has batch shape \[\d, 1\].* add .to_event\(1\)",
     noisy: "site 'c' of the story has another density.*use sites for noise",

@@ -63,6 +63,8 @@ class StoryTests:
         By default x is normal, r uniform, between 0 and 1 where it is a level and -1 and 2
         elsewhere, and y drawn from the untrained model.
         """
+        asked, got = ((getattr(of, "x_dim", 0), getattr(of, "r_dim", 0)) for of in (self, model))
+        check(asked == got, f"make must return a model of x_dim and r_dim {asked}, got {got}")
         x, r = torch.randn(count, self.x_dim), torch.rand(count, self.r_dim)
         r = r if model.response.r_dist() is not None else 3.0 * r - 1.0
         with torch.no_grad(), unannounced():
@@ -77,9 +79,7 @@ class StoryTests:
     def prepared(self, dtype: torch.dtype = torch.float64, count: int = 200) -> tuple[Any, Rows]:
         """The model with the units of its rows, and these; weights that are zero are moved."""
         torch.default_generator.manual_seed(0)  # for all that a test draws from here on
-        model, sizes = self.model(), {"x_dim": self.x_dim, "r_dim": self.r_dim}
-        known = {name: vars(model).get(name) for name in sizes} if model else {}
-        check(known == sizes, f"make must return a model with {sizes} of the class, got {known}")
+        model = self.model()
         rows = self.rows(model, count)
         model.shared_sites()  # whose guide has parameters
         with torch.no_grad():

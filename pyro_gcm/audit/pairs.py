@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pyro_gcm.audit.calls import Array
-
+Array = npt.NDArray[np.float64]
+#: A function of x [B, x_dim] and r [B, r_dim] to predictions [B], with the type that they had.
+Call = Callable[[Array, Array], tuple[Array, Any]]
 _MIN_STEPS, _MAX_STEPS = 64, 4096  # of the grid of a column
 #: Number of pairs that are proposed at once.
 _BLOCK = 4096

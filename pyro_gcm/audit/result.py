@@ -6,7 +6,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyro_gcm.audit.calls import Array
+from pyro_gcm.audit.pairs import Array
 
 if TYPE_CHECKING:
     import pandas as pd

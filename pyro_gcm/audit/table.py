@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pyro_gcm._utils.torch_state import one_thread
-from pyro_gcm.audit.audit import audit_monotonicity, checked_signs
-from pyro_gcm.audit.calls import Array, method_of
+from pyro_gcm.audit.audit import audit_monotonicity, checked_signs, method_of
+from pyro_gcm.audit.pairs import Array
 from pyro_gcm.audit.result import MonotonicityAudit
 
 

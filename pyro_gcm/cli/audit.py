@@ -144,7 +144,7 @@ def _of_predictor(
 
 def _takes_x_and_r(predictor: Any) -> bool:
     """Whether a predictor is called with x and r, and not with one table."""
-    from pyro_gcm.audit.calls import method_of
+    from pyro_gcm.audit.audit import method_of
 
     try:
         parameters = inspect.signature(method_of(predictor)).parameters.values()

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyro_gcm.report.page import Block, Paragraph, Section, Table
-from pyro_gcm.report.subject import Subject
-from pyro_gcm.report.texts import amount, counted, listed, percent, quoted
+from pyro_gcm.report.subject import Subject, amount, counted, listed, percent, quoted
 
 
 def prediction(subject: Subject) -> Section:

@@ -12,8 +12,7 @@ from pyro_gcm.diagnostics import reliability_curve
 from pyro_gcm.plots import plot_reliability
 from pyro_gcm.plots.axes import PALETTE, ticks_of_shares
 from pyro_gcm.report.page import Block, Fact, Facts, Figure, Figures, Paragraph, drawn
-from pyro_gcm.report.subject import Subject
-from pyro_gcm.report.texts import amount, counted, listed, percent, quoted, shortened
+from pyro_gcm.report.subject import Subject, amount, counted, listed, percent, quoted, shortened
 
 #: Levels whose calibration is drawn, at most.
 _MOST = 4

@@ -14,15 +14,11 @@ from pyro_gcm.data.tables import as_frame
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.kinds import outcomes_of
 from pyro_gcm.report.about import model_card, prediction
-from pyro_gcm.report.audited import audited
-from pyro_gcm.report.curves import curves
-from pyro_gcm.report.explained import explained
+from pyro_gcm.report.directions import audited, curves, explained
 from pyro_gcm.report.page import Paragraph, Section, page
 from pyro_gcm.report.quality_of_classes import of_classes, of_levels
-from pyro_gcm.report.quality_of_numbers import of_numbers
-from pyro_gcm.report.quality_of_times import of_times
-from pyro_gcm.report.subject import Subject
-from pyro_gcm.report.texts import quoted
+from pyro_gcm.report.quality_of_numbers import of_numbers, of_times
+from pyro_gcm.report.subject import Subject, quoted
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from pyro_gcm import GCM
 from pyro_gcm.audit import audit_monotonicity, audit_table
-from pyro_gcm.audit.calls import called
+from pyro_gcm.audit.audit import called
 from pyro_gcm.baselines import MLP
 
 _rng = np.random.default_rng(8)

@@ -14,19 +14,19 @@ from matplotlib.figure import Figure
 from pyro_gcm.cli.errors import WrongUse
 from pyro_gcm.cli.target import outcomes_of
 from pyro_gcm.data import SurvivalTimes
-from pyro_gcm.report import quality_of_classes, quality_of_times
+from pyro_gcm.report import quality_of_classes, quality_of_numbers
 from pyro_gcm.report.page import Facts
 from pyro_gcm.report.subject import Subject
 
 
 def of_times(monkeypatch: pytest.MonkeyPatch, horizon: float, scores: dict[str, float]) -> Any:
-    monkeypatch.setattr(quality_of_times, "_curves", lambda subject: None)
+    monkeypatch.setattr(quality_of_numbers, "_curves", lambda subject: None)
     model = SimpleNamespace(response=SimpleNamespace(reference=horizon))
     y = SurvivalTimes.right_censored([1.0, 2.0, 3.0, 7.0], [True, False, True, False])
     estimator = SimpleNamespace(response="survival", model_=model)
     subject = Subject(estimator, pd.DataFrame({"a": np.zeros(4)}), y, "years")
     subject.__dict__ |= {"predictions": np.full(4, 0.3), "scores": scores}
-    return quality_of_times.of_times(subject)
+    return quality_of_numbers.of_times(subject)
 
 
 def test_a_horizon_that_no_row_was_watched_to_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,13 +43,13 @@ if TYPE_CHECKING:
         responses,
     )
     from pyro_gcm._utils.torch_state import one_thread
-    from pyro_gcm.arviz_export import to_arviz
     from pyro_gcm.audit import MonotonicityAudit, audit_monotonicity
     from pyro_gcm.data import SurvivalTimes
+    from pyro_gcm.diagnostics.arviz_export import to_arviz
+    from pyro_gcm.estimators.plans import fit_members
     from pyro_gcm.inference import FitResult, fit
     from pyro_gcm.io import load, save
     from pyro_gcm.io.export import export
-    from pyro_gcm.members import fit_members
     from pyro_gcm.models import GCM, IGCM, MemberGCM
     from pyro_gcm.prediction import PosteriorDraws
 
@@ -97,11 +97,11 @@ _HOMES = {
     "audit_monotonicity": "audit",
     "export": "io.export",
     "fit": "inference",
-    "fit_members": "members",
+    "fit_members": "estimators.plans",
     "load": "io",
     "one_thread": "_utils.torch_state",
     "save": "io",
-    "to_arviz": "arviz_export",
+    "to_arviz": "diagnostics.arviz_export",
 }
 
 

@@ -19,8 +19,9 @@ from pyro_gcm.estimators.moving import (
     first_between,
     index_of,
 )
+from pyro_gcm.estimators.plans import gcm_plan
 from pyro_gcm.estimators.targets import Array
-from pyro_gcm.estimators.training import TrainingPlan, TrainingRows, gcm_plan
+from pyro_gcm.estimators.training import TrainingPlan, TrainingRows
 from pyro_gcm.responses import Response
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from pyro_gcm._utils.validation import shown
 from pyro_gcm.estimators.training import Trained, TrainingRows
-from pyro_gcm.members import out_of_fold
 from pyro_gcm.models import GCM, IGCM, MemberGCM
 
 #: Distance between the logits of mean and rate that is left, and steps at most.
@@ -58,8 +57,7 @@ def best_steepness(fitted: Trained, rows: TrainingRows) -> float:
             raw.copy_(start)
         return torch.stack(found, 1)
 
-    of_rows: Any = fitted.model, fitted.crossed, at_each, rows.x, rows.r
-    p = out_of_fold(*of_rows).double().clamp(1e-9, 1.0 - 1e-9)
+    p = fitted.out_of_fold(at_each, rows.x, rows.r).double().clamp(1e-9, 1.0 - 1e-9)
     losses = -torch.where(rows.y[:, None] > 0.5, p.log(), (1.0 - p).log())
     square, slope, _ = np.polyfit(_TRIED, (rows.weights.double() @ losses).numpy(), 2)
     if square <= 0.0:

@@ -24,7 +24,6 @@ from pyro_gcm.estimators.state import FittedState
 from pyro_gcm.estimators.targets import Array, group_labels, row_weights
 from pyro_gcm.estimators.training import Trained, TrainingPlan, TrainingRows, trained
 from pyro_gcm.inference.training_data import copies, weighed
-from pyro_gcm.members import out_of_fold
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.models.member_settings import CROSSED_ROWS
 from pyro_gcm.responses import Response
@@ -172,18 +171,14 @@ class MonotoneEstimator(FittedState):
                 warnings.simplefilter("ignore")  # of copies, which the training tells of
                 same = copies(*rows[:3])
             rows = rows._replace(groups=same and same[0])
-        model, crossed = fitted.model, fitted.crossed
-        if crossed is None:
+        if fitted.crossed is None:
             rows = rows.take(torch.arange(0, len(rows.y), 1 + len(rows.y) // CROSSED_ROWS.stop))
 
         def asked(function: Callable[..., Tensor], r: Tensor) -> Tensor:
-            columns = rows.x, r, rows.y
-            if crossed is None:
-                return function(model, *columns)
-            return out_of_fold(model, crossed, function, *columns)
+            return fitted.out_of_fold(function, rows.x, r, rows.y)
 
         warn_of_directions(partial(asked, self._residual), rows, constrained)
-        if crossed is not None:
+        if fitted.crossed is not None:
             loss = -asked(self._log_prob, rows.r)
             error = standard_error(loss - loss.mean(), rows.groups) / len(loss)
             self.training_ |= {"out_of_fold_loss": float(loss.mean()), "its_error": float(error)}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyro_gcm._utils.recipe import register
 from pyro_gcm.estimators.classifier import BinaryOutcome
+from pyro_gcm.estimators.plans import igcm_plan
 from pyro_gcm.estimators.regressor import RealOutcome
-from pyro_gcm.estimators.training import igcm_plan
 
 
 @register("estimators.IGCMRegressor")

@@ -21,7 +21,6 @@ from pyro_gcm.estimators.targets import Array, row_weights, target_numbers
 from pyro_gcm.estimators.training import Trained, TrainingRows
 from pyro_gcm.inference import fit
 from pyro_gcm.inference.epochs import PATIENCE, SCHEDULE, VALIDATION
-from pyro_gcm.members import out_of_fold
 from pyro_gcm.responses import RESPONSES
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         def rank(model: Any, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
             return model.predictive(x, r).cdf(y[:, None])[:, 0].double().cpu()
 
-        ranks, order = out_of_fold(fitted.model, fitted.crossed, rank, *rows[:3]).sort()
+        ranks, order = fitted.out_of_fold(rank, *rows[:3]).sort()
         below = rows.weights.double()[order].cumsum(0)
         places = torch.linspace(0.0, 1.0, LEVELS, dtype=torch.float64) * below[-1]
         at = torch.searchsorted(below, places).clamp(max=len(ranks) - 1)

@@ -17,8 +17,9 @@ from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.estimator import in_numpy
 from pyro_gcm.estimators.event_times import curves, event_times, harrell_concordance
 from pyro_gcm.estimators.kinds import outcomes_of
+from pyro_gcm.estimators.plans import gcm_plan
 from pyro_gcm.estimators.targets import Array, row_weights
-from pyro_gcm.estimators.training import TrainingPlan, TrainingRows, gcm_plan
+from pyro_gcm.estimators.training import TrainingPlan, TrainingRows
 from pyro_gcm.responses import Response, Survival
 
 if TYPE_CHECKING:

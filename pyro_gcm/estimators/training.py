@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.validation import positive, positive_int, shown
 from pyro_gcm.inference import Crossed, FitResult, cross_fit, fit, search_epochs
-from pyro_gcm.inference.epochs import MOST, SCHEDULE
-from pyro_gcm.members import build_members
-from pyro_gcm.models import GCM, IGCM, MemberGCM
-from pyro_gcm.models.base import OrderEventModel
-from pyro_gcm.models.member_settings import CROSSED_ROWS, MemberSettings, warn_of_few
-from pyro_gcm.responses import Response
+from pyro_gcm.inference.epochs import SCHEDULE
+from pyro_gcm.models import GCM, IGCM
+from pyro_gcm.models.member_settings import MemberSettings
 
 #: Rows of a prior, at most.
 PRIOR_ROWS = 200
-#: Weight of the prior of members, in rows, for so many rows: it says nothing beside more, and fewer
-#: are trained on for an epoch or two.
-PRIOR, FEW_ROWS = 5.0, range(20, 1000)
-#: Options of the training, and sizes of a model, by their names in `fit` and in `GCM`.
-_OF_TRAINING = {"epochs": positive_int, "batch_size": positive_int, "learning_rate": positive}
-_OF_MODELS = dict.fromkeys(("hidden", "alternatives", "costs"), positive_int)
 
 
 class TrainingRows(NamedTuple):
@@ -133,6 +123,7 @@ class TrainingPlan:
     :param prior: weight of `TrainingRows.with_prior`, as a number of rows; 0 for none.
     :param left_out: by how many members each row is left out, which say when to stop.
     :param searches: whether to search for the number of epochs.
+    :param settings: of members.
     """
 
     build: Callable[[int], GCM | IGCM]
@@ -140,108 +131,63 @@ class TrainingPlan:
     prior: float = 0.0
     left_out: int = 0
     searches: bool = False
+    settings: MemberSettings | None = None
 
 
 class Trained(NamedTuple):
-    """A trained model, the result of its training, and what predicts rows out of fold, if any."""
+    """A trained model and how it came about.
+
+    :param model: predicts, and all else that its class does.
+    :param result: of the training on all rows.
+    :param crossed: what predicts rows out of fold, if members left some out.
+    :param settings: with which a model of members was built and trained.
+    """
 
     model: Any
     result: FitResult
     crossed: Crossed | None = None
+    settings: MemberSettings | None = None
 
+    def out_of_fold(self, function: Callable[..., Tensor], *columns: Tensor) -> Tensor:
+        """Return, for every training row, the predictions of members that left it out, [n, ...].
 
-def gcm_plan(
-    options: Any,
-    response: str | Response,
-    rows: TrainingRows,
-    *,
-    p0: str | None = None,
-) -> TrainingPlan:
-    """A GCM, of members or with another prior, as the options of an estimator have it.
+        It is from before the last epochs, in which every member sees all rows; without members
+        that left rows out it is of the model itself. Members share weights, which other members fit
+        to those rows; in 21 fits to parts of five tables the log score of such predictions was not
+        better than that of the same members on further rows (-.008 +- .006 nats).
 
-    :param response: as `GCM` takes it.
-    :param p0: as `GCM` takes it.
-    """
-    training, sizes, stops = _asked(options)
-    if p0 is not None:  # several costs have late events that pass for ones that never come
-        sizes = {"alternatives": 1, "costs": 1, **sizes}
-    if not isinstance(options.prior, str) or options.prior != "members":
-        sizes |= {"prior": options.prior, "p0": p0}
-        return _plain(options, GCM, response, rows, training, sizes, stops)
-    count, x_dim, r_dim = rows.shape
-    if options.dropout is not None:
-        training["dropout"] = options.dropout
-    if "hidden" in sizes:
-        sizes["width"] = sizes.pop("hidden")
-    members = positive_int("members", options.members)
-    settings = MemberSettings.for_response(response, count, x_dim, r_dim)
-    settings = replace(settings, members=members, **sizes, **training)
+        :param function: (model, *columns of some rows) -> what is asked for, [rows, ...], such as
+            `lambda model, x, r: model.predict(x, r)`.
+        :param columns: of the rows of a weight above 0 in the training, in their order, or of the
+            first ones.
+        :raises ValueError: for more rows than were trained on.
 
-    if options.epochs is None:
-        warn_of_few(count)
-    settings, left_out = settings.crossing(count, stops)
-
-    def build(seed: int) -> MemberGCM:
-        own: Any = {"response": deepcopy(response), "p0": p0, "ordered": rows.ordered}
-        return build_members(settings, x_dim, r_dim, seed=seed, **own)
-
-    most = MOST * settings.epochs if left_out and options.epochs is None else settings.epochs
-
-    def of_members(model: MemberGCM) -> dict[str, Any]:
-        return vars(settings.training(model)) | {"epochs": most}
-
-    prior = PRIOR if count in FEW_ROWS else 0.0
-    return TrainingPlan(build, of_members, prior, left_out)
-
-
-def igcm_plan(options: Any, response: str | Response, rows: TrainingRows) -> TrainingPlan:
-    """An IGCM, as the options of an estimator have it; see `gcm_plan`."""
-    return _plain(options, IGCM, response, rows, *_asked(options))
-
-
-def _plain(
-    options: Any,
-    make: Callable[..., GCM | IGCM],
-    response: str | Response,
-    rows: TrainingRows,
-    training: Mapping[str, Any],
-    parts: Mapping[str, Any],
-    stops: bool | str,
-) -> TrainingPlan:
-    """A model that is trained with the defaults of `fit`, but for the options that are given.
-
-    Its epochs are searched for unless they are given or rows are few.
-    """
-    count, x_dim, r_dim = rows.shape
-    searches = stops is not False and count >= CROSSED_ROWS.start
-    if searches and rows.groups is not None:
-        raise ValueError(
-            "groups are held out together by members alone (prior='members'): pass epochs=, so "
-            "that no rows are held out, or groups=None"
-        )
-
-    def build(seed: int) -> GCM | IGCM:
-        return make(x_dim, r_dim, response=deepcopy(response), seed=seed, **parts)
-
-    def of_training(model: OrderEventModel) -> dict[str, Any]:
-        return {**vars(model.training_defaults(count)), **training}
-
-    return TrainingPlan(build, of_training, searches=searches)
-
-
-def _asked(options: Any) -> tuple[dict[str, Any], dict[str, Any], bool | str]:
-    """Options of the training and sizes of the model without those that are None; when it stops."""
-    stops = options.early_stopping
-    stops = bool(stops) if isinstance(stops, np.bool_) else stops
-    if not isinstance(stops, bool | str) or stops not in (True, False, "auto"):
-        raise ValueError(f'early_stopping must be "auto", True or False, got {shown(stops)}')
-    if stops == "auto" and options.epochs is not None:
-        stops = False  # a number of epochs that was asked for is not looked for
-    training, sizes = (
-        {n: check(n, v) for n, check in of.items() if (v := getattr(options, n)) is not None}
-        for of in (_OF_TRAINING, _OF_MODELS)
-    )
-    return training, sizes, stops
+        >>> import torch
+        >>> from pyro_gcm import fit_members
+        >>> x, r = torch.randn(200, 3), torch.rand(200, 2)
+        >>> y = (x[:, 0] + r.sum(1) > 1).float()
+        >>> fitted = fit_members(x, r, y, progress=False)
+        >>> fitted.out_of_fold(lambda model, x, r: model.predict(x, r), x, r).shape
+        torch.Size([200])
+        """
+        if self.crossed is None:
+            return function(self.model, *columns)
+        leaves_out, fold, weights = self.crossed
+        count = len(columns[0])
+        if count > len(fold):
+            raise ValueError(f"columns must be of the {len(fold)} rows trained on, got {count}")
+        fold = fold[:count]
+        before = deepcopy(self.model)
+        before.load_state_dict(weights)
+        logits, before.member_weights = before.get_buffer("z_prior.logits"), "of some members"
+        parts, order = [], []
+        for those in leaves_out.T.unique(dim=0):
+            logits.copy_(torch.where(those, 0.0, -math.inf))
+            folds = (those == leaves_out.T).all(1).nonzero()[:, 0]
+            rows = torch.isin(fold, folds).nonzero()[:, 0]
+            parts.append(function(before, *(column[rows] for column in columns)))
+            order.append(rows)
+        return torch.cat(parts)[torch.cat(order).argsort()]
 
 
 def trained(
@@ -270,7 +216,7 @@ def trained(
     columns = rows.x, rows.r, rows.y
     if like is None and plan.left_out:
         options |= {"left_out": plan.left_out, "groups": rows.groups}
-        return Trained(model, *cross_fit(model, *columns, **options))
+        return Trained(model, *cross_fit(model, *columns, **options), plan.settings)
     if like is None and plan.searches:
         options |= {"epochs": search_epochs(model, *columns, **options), "schedule": SCHEDULE}
-    return Trained(model, fit(model, *columns, **options))
+    return Trained(model, fit(model, *columns, **options), settings=plan.settings)

@@ -15,7 +15,7 @@ from pyro_gcm.inference.reading import Plan
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.gcm import GCM, JOINT_PARTS
 from pyro_gcm.models.member_settings import MemberSettings, warn_of_few
-from pyro_gcm.nets import ConditionalCategorical, PiecewiseLinear, Probit
+from pyro_gcm.nets import ConditionalCategorical, PiecewiseLinear, Probit, TabularFeatures
 from pyro_gcm.nets.members import MemberCosts, MemberEncoder, gather_values
 from pyro_gcm.nets.networks import ConstantCategorical, widths_of
 from pyro_gcm.nets.parts import check_input
@@ -235,3 +235,56 @@ def member_map(
     with Randomness(seed + 1).in_use():
         splines = PiecewiseLinear(r_dim, map_shape, **options)
     return LearnsLast(Probit(), splines) if levels else splines
+
+
+def build_members(
+    settings: MemberSettings,
+    x_dim: int,
+    r_dim: int,
+    *,
+    response: str | Response = "binary",
+    p0: Any = None,
+    ordered: Sequence[Sequence[int]] = (),
+    seed: int = 0,
+) -> MemberGCM:
+    """An untrained GCM of members.
+
+    :param response, p0: as `GCM` takes them.
+    :param ordered: groups of columns of x for the levels of ordered variables (`TabularFeatures`).
+    """
+    with Randomness(seed).in_use():
+        features = TabularFeatures(
+            x_dim, settings.bins, steps=settings.steps if settings.bins else 0.0, ordered=ordered
+        )
+        encoder = MemberEncoder(
+            x_dim,
+            settings.members,
+            settings.width,
+            dropout=settings.dropout,
+            features=features,
+            scaling=settings.scaling,
+        )
+        shape = (settings.alternatives, settings.costs)
+        maps = member_map(
+            r_dim,
+            (encoder.members, *(shape[1:] if settings.alternatives == 1 else shape)),
+            levels=response == "quantile",
+            knots=settings.knots,
+            min_rows=settings.min_rows,
+            flat=settings.flat,
+            seed=seed,
+        )
+        part: Any = response
+        if response == "continuous" and not settings.equal_weights:
+            part = Continuous(encoder.out_dim, ())
+    return MemberGCM(
+        x_dim,
+        r_dim,
+        members=encoder,
+        response=part,
+        alternatives=settings.alternatives,
+        costs=settings.costs,
+        revenue_map=maps,
+        p0=p0,
+        seed=seed,
+    )

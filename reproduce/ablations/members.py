@@ -90,7 +90,7 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
         return {**lost, "seconds": time.process_time() - start, "epochs": 0}
     cost = {
         "seconds": time.process_time() - start,
-        "epochs": sum(each.settings.epochs for each in fitted),
+        "epochs": sum(len(each.result.rows) for each in fitted),
     }
     models = [each.model for each in fitted]
     return {**distribution_scores(dataset, models, test, device), **cost}

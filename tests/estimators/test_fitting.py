@@ -15,8 +15,8 @@ from pyro_gcm import data
 from pyro_gcm.audit import audit_table
 from pyro_gcm.estimators import GCMClassifier, IGCMClassifier
 from pyro_gcm.estimators.calibration import best_steepness, make_steeper
+from pyro_gcm.estimators.plans import fit_members
 from pyro_gcm.estimators.training import Trained, TrainingRows
-from pyro_gcm.members import fit_members
 
 
 def noisy(count, seed):
@@ -141,7 +141,7 @@ def test_steepness_is_that_which_rows_left_out_ask_for():
         None,
         [1] * 18,
     )
-    model, _, result, crossed = fit_members(rows.x, rows.r, rows.y, progress=False)
+    model, result, crossed, _ = fit_members(rows.x, rows.r, rows.y, progress=False)
     best = best_steepness(Trained(model, result, crossed), rows)
     before = copy.deepcopy(model)
     before.load_state_dict(crossed.weights)

@@ -11,8 +11,9 @@ import zoo
 from torch import Tensor
 
 from pyro_gcm import GCM, fit
+from pyro_gcm.estimators.plans import fit_members
+from pyro_gcm.estimators.training import Trained
 from pyro_gcm.inference.epochs import cross_fit, folds_of
-from pyro_gcm.members import fit_members, out_of_fold
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.nets import MemberEncoder
@@ -81,14 +82,15 @@ def test_the_best_epoch_is_that_of_predictions_out_of_fold_and_all_rows_follow()
     validated = history["validation_loss"].dropna()
     assert result.best_epoch == 1 + int(validated.argmin())
     assert 1 <= len(history) - len(validated) <= 1 + result.best_epoch
-    p = out_of_fold(model, crossed, predict, *columns[:2]).double()
+    fitted = Trained(model, result, crossed)
+    p = fitted.out_of_fold(predict, *columns[:2]).double()
     loss = -torch.where(columns[2] > 0, p, 1 - p).log().mean()
     assert float(loss) == pytest.approx(validated.min(), rel=1e-5)
     assert (model.predict(*columns[:2]) != p).any()
-    first = out_of_fold(model, crossed, predict, columns[0][:9], columns[1][:9])
+    first = fitted.out_of_fold(predict, columns[0][:9], columns[1][:9])
     assert torch.equal(first.double(), p[:9])
     with pytest.raises(ValueError, match="columns must be of the 300 rows trained on, got 600"):
-        out_of_fold(model, crossed, torch.add, columns[2].repeat(2))
+        fitted.out_of_fold(torch.add, columns[2].repeat(2))
 
 
 def test_the_last_epochs_go_on_with_the_moments_of_the_optimiser() -> None:
@@ -122,11 +124,11 @@ def test_members_do_not_learn_noise_for_each_other_where_there_are_many_columns(
     generator = torch.Generator().manual_seed(0)
     x = (torch.rand(120, 210, generator=generator) < 0.1).float()
     r, y = torch.rand(120, 1, generator=generator), torch.arange(120) % 2.0
-    model, settings, _, crossed = fit_members(x, r, y, progress=False)
-    assert crossed is not None
-    p = out_of_fold(model, crossed, predict, x, r)
+    fitted = fit_members(x, r, y, progress=False)
+    assert fitted.crossed is not None
+    p = fitted.out_of_fold(predict, x, r)
     assert -torch.where(y > 0, p, 1 - p).log().mean() > 0.68
-    assert settings.scaling == "input"
+    assert fitted.settings.scaling == "input"
     assert MemberSettings.for_table(30_000, 210, 1).scaling == "output"
 
 

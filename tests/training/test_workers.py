@@ -17,8 +17,8 @@ from pyro.infer import Trace_ELBO
 from torch import Tensor
 
 from pyro_gcm import GCM, fit
-from pyro_gcm.members import build_members
 from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.models.members import build_members
 
 pytestmark = pytest.mark.skipif(
     not torch.distributed.is_available(), reason="this build of torch has no torch.distributed"
@@ -68,7 +68,7 @@ def in_processes(size: int, folder: Path, work: Callable[..., Any], *args: Any) 
         port = free.getsockname()[1]
     context = multiprocessing.get_context("forkserver")
     # What the module imports: its own folder is not on the path of the server before Python 3.13.
-    context.set_forkserver_preload(["pytest", "pyro_gcm.members", "pyro_gcm.inference"])
+    context.set_forkserver_preload(["pytest", "pyro_gcm.models", "pyro_gcm.inference"])
     folder.mkdir(exist_ok=True)
     started = [
         context.Process(target=_start, args=(rank, size, port, work, folder, *args))

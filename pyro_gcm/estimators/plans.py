@@ -1,0 +1,221 @@
+"""Models and how they are trained, by the options of an estimator or the size of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from pyro_gcm._utils.torch_state import one_thread
+from pyro_gcm._utils.validation import (
+    ArrayLike,
+    as_tensor,
+    one_of,
+    positive,
+    positive_int,
+    seed_of,
+    shown,
+)
+from pyro_gcm._utils.warn import told_once
+from pyro_gcm.estimators.training import Trained, TrainingPlan, TrainingRows, trained
+from pyro_gcm.inference.epochs import MOST
+from pyro_gcm.inference.training_data import checked_weights, weighed
+from pyro_gcm.models import GCM, IGCM, MemberGCM
+from pyro_gcm.models.base import OrderEventModel
+from pyro_gcm.models.member_settings import CROSSED_ROWS, MemberSettings, warn_of_few
+from pyro_gcm.models.members import build_members
+from pyro_gcm.responses import RESPONSES, Response
+
+#: Weight of the prior of members, in rows, for so many rows: it says nothing beside more, and fewer
+#: are trained on for an epoch or two.
+PRIOR, FEW_ROWS = 5.0, range(20, 1000)
+#: Options of the training, and sizes of a model, by their names in `fit` and in `GCM`.
+_OF_TRAINING = {"epochs": positive_int, "batch_size": positive_int, "learning_rate": positive}
+_OF_MODELS = dict.fromkeys(("hidden", "alternatives", "costs"), positive_int)
+
+
+@one_thread()
+@torch.inference_mode(False)  # with gradients, whatever the caller has switched off
+@told_once()
+def fit_members(
+    x: ArrayLike,
+    r: ArrayLike,
+    y: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    response: str = "binary",
+    settings: MemberSettings | None = None,
+    early_stopping: bool | str = "auto",
+    groups: ArrayLike | None = None,
+    ordered: Sequence[Sequence[int]] = (),
+    seed: int = 0,
+    device: str | torch.device = "auto",
+    progress: bool = True,
+) -> Trained:
+    """Build and train a GCM of members on rows (x, r, y) in the units of the data.
+
+    :param x: [n, x_dim]; `r`: [n, r_dim], in which the prediction is to rise; `y`: [n].
+    :param sample_weight: how much each row counts, [n], as in `fit`.
+    :param response: a name that `GCM` takes, such as "binary", "continuous" or "survival".
+    :param settings: by default those of `MemberSettings.for_response`.
+    :param early_stopping: whether each row is left out by two of the members, whose prediction
+        of it says how many epochs are best (`inference.cross_fit`). "auto" does so for 20 to 20,000
+        rows: with more, the default number of epochs does not overfit. `settings` have the most
+        epochs.
+    :param groups: a label for each row, [n], of which rows with the same one are left out together.
+    :param ordered: groups of columns of x for the levels of ordered variables, as in `adult.x`
+        "education=1", "education=2", ... (`nets.TabularFeatures`).
+    :raises ValueError: for wrong shapes, values or options, before any work is done.
+
+    >>> import torch
+    >>> from pyro_gcm import fit_members
+    >>> x, r = torch.randn(200, 3), torch.rand(200, 2)
+    >>> y = (x[:, 0] + r.sum(1) > 1).float()
+    >>> fit_members(x, r, y, progress=False).model.predict(x[:4], r[:4]).shape
+    torch.Size([4])
+    """
+    stops = stops_of(early_stopping)
+    if settings is not None and not isinstance(settings, MemberSettings):
+        raise TypeError(f"settings must be MemberSettings, got {shown(settings)}")
+    one_of("response", response, list(RESPONSES))
+    (count, x_dim), (_, r_dim) = _shape("x", x), _shape("r", r)
+    if sample_weight is not None:
+        count = len(weighed(checked_weights(sample_weight, count))[0])
+    chosen = settings or MemberSettings.for_response(response, count, x_dim, r_dim)
+    # The epochs of the table are no bound of early stopping.
+    options: Any = {"ordered": ordered, "searches": settings is None}
+    plan = members_plan(chosen, response, (count, x_dim, r_dim), stops, **options)
+    rows = TrainingRows(x, r, y, sample_weight, (), ordered, groups)
+    fitted = trained(plan, rows, seed=seed_of(seed), device=device, progress=progress)
+    assert fitted.settings is not None
+    return fitted._replace(settings=replace(fitted.settings, epochs=len(fitted.result.rows)))
+
+
+def _shape(name: str, columns: ArrayLike) -> tuple[int, int]:
+    shape = tuple(as_tensor(name, columns).shape)
+    if len(shape) != 2 or 0 in shape:
+        raise ValueError(f"{name} must be a matrix [rows, columns], got shape {shape}")
+    return shape[0], shape[1]
+
+
+def gcm_plan(
+    options: Any,
+    response: str | Response,
+    rows: TrainingRows,
+    *,
+    p0: str | None = None,
+) -> TrainingPlan:
+    """A GCM, of members or with another prior, as the options of an estimator have it.
+
+    :param response: as `GCM` takes it.
+    :param p0: as `GCM` takes it.
+    """
+    training, sizes, stops = _asked(options)
+    if p0 is not None:  # several costs have late events that pass for ones that never come
+        sizes = {"alternatives": 1, "costs": 1, **sizes}
+    if not isinstance(options.prior, str) or options.prior != "members":
+        sizes |= {"prior": options.prior, "p0": p0}
+        return _plain(options, GCM, response, rows, training, sizes, stops)
+    if options.dropout is not None:
+        training["dropout"] = options.dropout
+    if "hidden" in sizes:
+        sizes["width"] = sizes.pop("hidden")
+    members = positive_int("members", options.members)
+    settings = MemberSettings.for_response(response, *rows.shape)
+    settings = replace(settings, members=members, **sizes, **training)
+    searches, count = options.epochs is None, rows.shape[0]
+    if searches:
+        warn_of_few(count)
+    own: Any = {"ordered": rows.ordered, "searches": searches, "p0": p0}
+    plan = members_plan(settings, response, rows.shape, stops, **own)
+    return replace(plan, prior=PRIOR if count in FEW_ROWS else 0.0)
+
+
+def members_plan(
+    settings: MemberSettings,
+    response: str | Response,
+    shape: tuple[int, int, int],
+    stops: bool | str,
+    *,
+    searches: bool,
+    ordered: Sequence[Sequence[int]] = (),
+    p0: str | None = None,
+) -> TrainingPlan:
+    """A GCM of members with these settings.
+
+    :param shape: numbers of rows, of covariates and of revenues.
+    :param stops: whether members leave out rows, which say when to stop.
+    :param searches: whether that may be later than `settings` have it.
+    :param ordered: as in `TrainingRows`; `p0`: as `GCM` takes it.
+    """
+    count, *columns = shape
+    settings, left_out = settings.crossing(count, stops)
+    most = MOST * settings.epochs if left_out and searches else settings.epochs
+
+    def build(seed: int) -> MemberGCM:
+        own: Any = {"response": deepcopy(response), "p0": p0, "ordered": ordered}
+        return build_members(settings, *columns, seed=seed, **own)
+
+    def of_training(model: MemberGCM) -> dict[str, Any]:
+        return vars(settings.training(model)) | {"epochs": most}
+
+    return TrainingPlan(build, of_training, left_out=left_out, settings=settings)
+
+
+def igcm_plan(options: Any, response: str | Response, rows: TrainingRows) -> TrainingPlan:
+    """An IGCM, as the options of an estimator have it; see `gcm_plan`."""
+    return _plain(options, IGCM, response, rows, *_asked(options))
+
+
+def _plain(
+    options: Any,
+    make: Callable[..., GCM | IGCM],
+    response: str | Response,
+    rows: TrainingRows,
+    training: Mapping[str, Any],
+    parts: Mapping[str, Any],
+    stops: bool | str,
+) -> TrainingPlan:
+    """A model that is trained with the defaults of `fit`, but for the options that are given.
+
+    Its epochs are searched for unless they are given or rows are few.
+    """
+    count, x_dim, r_dim = rows.shape
+    searches = stops is not False and count >= CROSSED_ROWS.start
+    if searches and rows.groups is not None:
+        raise ValueError(
+            "groups are held out together by members alone (prior='members'): pass epochs=, so "
+            "that no rows are held out, or groups=None"
+        )
+
+    def build(seed: int) -> GCM | IGCM:
+        return make(x_dim, r_dim, response=deepcopy(response), seed=seed, **parts)
+
+    def of_training(model: OrderEventModel) -> dict[str, Any]:
+        return {**vars(model.training_defaults(count)), **training}
+
+    return TrainingPlan(build, of_training, searches=searches)
+
+
+def _asked(options: Any) -> tuple[dict[str, Any], dict[str, Any], bool | str]:
+    """Options of the training and sizes of the model without those that are None; when it stops."""
+    stops = stops_of(options.early_stopping)
+    if stops == "auto" and options.epochs is not None:
+        stops = False  # a number of epochs that was asked for is not looked for
+    training, sizes = (
+        {n: check(n, v) for n, check in of.items() if (v := getattr(options, n)) is not None}
+        for of in (_OF_TRAINING, _OF_MODELS)
+    )
+    return training, sizes, stops
+
+
+def stops_of(given: Any) -> bool | str:
+    """The option `early_stopping`, checked."""
+    given = bool(given) if isinstance(given, np.bool_) else given
+    if not isinstance(given, bool | str) or given not in (True, False, "auto"):
+        raise ValueError(f'early_stopping must be "auto", True or False, got {shown(given)}')
+    return given

@@ -9,15 +9,14 @@ those that are built in (`standard_families`), and those that `register_cost_fam
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any, NamedTuple
 
 import torch
 from pyro.distributions.torch_distribution import ExpandedDistribution
 from torch import Tensor
-from torch.distributions import transform_to
 
 from pyro_gcm._utils.bisection import smallest_reaching
-from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions.numerics import lifted, log1mexp
 from pyro_gcm.distributions.standard_families import BUILT_IN, StandardFamily, log_standard_interval
@@ -199,18 +198,17 @@ def draws_between(
 
 
 def register_cost_family(
-    distribution: type,
+    distribution: Any,
     log_cdf: LogProbability,
     log_survival: LogProbability,
     quantile: Quantile | None = None,
     *,
     name: str | None = None,
-    example: Any = None,
 ) -> None:
     """Make a continuous univariate distribution usable as a cost.
 
-    Its functions are compared with each other and with its density, at draws from it. They take the
-    place of those that the class, or the name, had before.
+    Its functions take the place of those that the class, or the name, had before; whether they are
+    right is tested by `pyro_gcm.testing.CostFamilyTests`.
 
     :param distribution: the class; its subclasses are served too.
     :param log_cdf: function (d, value) -> log Pr(c < value), differentiable.
@@ -218,11 +216,7 @@ def register_cost_family(
         of the upper tail it must not be computed as log(1 - exp(log_cdf)).
     :param quantile: function (d, log_p, log_q) -> value; found by a search if left out.
     :param name: a string by which the argument `cost_family` of a model finds the class.
-    :param example: a distribution of the class on which the functions are checked. By default one
-        with typical parameters is made from the class's `arg_constraints`.
-    :raises TypeError: if `distribution` is not a class.
-    :raises ValueError: if the class or the name is that of a built-in family, if a function is
-        wrong, or if an example is needed.
+    :raises ValueError: if the class or the name is that of a built-in family.
 
     Example, the Cauchy distribution, whose distribution function is atan2(1, -u) / pi:
 
@@ -236,84 +230,21 @@ def register_cost_family(
     ...     lambda d, value: log_lower_tail((d.loc - value) / d.scale),
     ... )
     """
-    if not isinstance(distribution, type):
-        raise TypeError(f"distribution must be a class, got {distribution!r}")
     if distribution in BUILT_IN or name in dict(BUILT_IN.values()):
         taken = f"distribution={distribution.__name__}"
         taken = taken if distribution in BUILT_IN else f"name={name!r}"
         raise ValueError(f"{taken} belongs to a built-in family, which cannot be replaced")
-    example = example or _typical(distribution)
-    _check_functions(example, log_cdf, log_survival, quantile)
 
     def log_tails(d: Any, value: Tensor) -> tuple[Tensor, Tensor]:
         return lifted(value, lambda finite: (log_cdf(d, finite), log_survival(d, finite)))
 
-    found = quantile or _searched(log_cdf, log_survival)
-    _FAMILIES[distribution] = CostFamily(log_tails, found, _parameters(example), distribution)
+    quantile = quantile or _searched(log_cdf, log_survival)
+    arguments, names = signature(distribution).parameters.values(), distribution.arg_constraints
+    given = {a.name for a in arguments if a.kind != a.VAR_KEYWORD} - {"validate_args"}
+    parameters = tuple(names) if given == {*names} else ()
+    _FAMILIES[distribution] = CostFamily(log_tails, quantile, parameters, distribution)
     if name is not None:
         _NAMES[name] = distribution
-
-
-def _typical(distribution: Any) -> Any:
-    """Three distributions of a class, with different parameters inside their constraints."""
-    points = torch.tensor([-0.7, 0.2, 0.9], dtype=torch.float64)
-    try:
-        wanted = enumerate(distribution.arg_constraints.items())
-        made = {name: transform_to(inside)(points.roll(i)) for i, (name, inside) in wanted}
-        return distribution(**made)
-    except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"example must be given: {distribution.__name__} cannot be made from its "
-            f"arg_constraints alone ({error})"
-        ) from error
-
-
-def _parameters(d: Any) -> tuple[str, ...]:
-    """Names of the tensors that define a distribution."""
-    names = tuple(d.arg_constraints)
-    try:
-        again = type(d)(**{name: getattr(d, name) for name in names}, validate_args=False)
-        with Randomness(0).in_use():
-            value = d.sample()
-        return names if torch.equal(again.log_prob(value), d.log_prob(value)) else ()
-    except (AttributeError, TypeError, ValueError):
-        return ()
-
-
-@torch.no_grad()
-def _check_functions(
-    d: Any, log_cdf: LogProbability, log_survival: LogProbability, quantile: Quantile | None
-) -> None:
-    if d.event_shape or d.support.is_discrete:
-        raise ValueError("distribution must be continuous and univariate")
-    count, kind = 1000, type(d).__name__
-    with Randomness(0).in_use():
-        draws = d.sample((count,)).double().sort(0).values
-    spread = draws[3 * count // 4] - draws[count // 4]  # the distance of the quartiles
-    value, step = draws[count // 10 : -count // 10], 1e-4 * spread
-    density = d.log_prob(value).exp().double()
-
-    def refuse_unless(near: Tensor, name: str, problem: str) -> None:
-        if not near.all():
-            at = value[~near][0].item()
-            raise ValueError(f"{name} is wrong for {kind}: {problem}, for example at value={at:g}")
-
-    log_p, log_q = log_cdf(d, value), log_survival(d, value)
-    for name, found in (("log_cdf", log_p), ("log_survival", log_q)):
-        if not isinstance(found, Tensor) or found.shape != value.shape:
-            raise ValueError(f"{name} must return a tensor of the shape of value")
-    refuse_unless(log_p <= 1e-9, "log_cdf", "it is not the logarithm of a probability")
-    slope = (log_cdf(d, value + step).exp() - log_cdf(d, value - step).exp()) / (2.0 * step)
-    close = (slope - density).abs() <= 5e-3 * density + 1e-3 / spread
-    refuse_unless(close, "log_cdf", "its slope does not agree with the density of log_prob")
-    rank = torch.linspace(0.1, 0.9, len(value), dtype=torch.float64)
-    near = (log_p.exp() - rank.reshape(-1, *(1,) * (value.dim() - 1))).abs() < 0.1
-    refuse_unless(near, "log_cdf", "it does not agree with the share of draws below the value")
-    total = log_p.exp() + log_q.exp()
-    refuse_unless((total - 1.0).abs() < 1e-6, "log_survival", "it and log_cdf do not add up to 1")
-    if quantile is not None:
-        near = (quantile(d, log_p, log_q) - value).abs() < 1e-4 * spread
-        refuse_unless(near, "quantile", "it does not return the value of its log-probabilities")
 
 
 def _searched(log_cdf: LogProbability, log_survival: LogProbability) -> Quantile:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
 
-import numpy as np
 import pyro.distributions as dist
 import torch
 from pyro.distributions import AsymmetricLaplace, TorchDistribution, constraints
@@ -13,7 +11,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions.base import EventOutcome
-from pyro_gcm.distributions.numerics import mills_ratio, ndtr, normal_log_tails
+from pyro_gcm.distributions.numerics import ndtr, normal_log_tails
 from pyro_gcm.distributions.order_event import OrderEvent
 from pyro_gcm.distributions.posteriors import (
     LOWER_TRUNCATED,
@@ -114,60 +112,26 @@ class ThresholdNormal(EventOutcome):
             log_p = log_p + log_side - self.event.log_prob(occurred).double()
         return log_p.to(self.event.dtype)
 
+    def _check_no_cost(self) -> None:
+        if self.cost is not None:
+            raise NotImplementedError("given the costs y has a density and draws alone")
+
     def cdf(self, value: Tensor) -> Tensor:
-        """Pr(y <= value), in float64; given the costs to an error of about 1e-15 / Pr(side).
-
-        Given the side it is a bivariate normal probability, for which Plackett's identity leaves
-        an integral over an angle (Genz 2004). The quadrature was compared with adaptive ones for
-        scale / sigma_t from 0.1 to 100.
-        """
-        mean, scale, spread = self.prediction64(), self.scale.double(), self.spread64
-        z = (value.double() - mean) / scale
-        if self.cost is None:
-            return ndtr(z)
-        a = ((mean - self.threshold_loc.double()) / spread).unsqueeze(-1)
-        nodes, weights = (z.new_tensor(v) for v in np.polynomial.legendre.leggauss(100))
-        half = 0.5 * torch.asin(scale / spread).unsqueeze(-1)
-        angle = half * (1.0 + nodes)
-        z = z.clamp(-40.0, 40.0).unsqueeze(-1)
-        exponent = (z * z + a * a + 2.0 * z * a * angle.sin()) / (2.0 * angle.cos().square())
-        integral = (half * weights * torch.exp(-exponent)).sum(-1) / (2.0 * math.pi)
-        z, a = z.squeeze(-1), a.squeeze(-1)
-        # Pr(y <= value and y < t), with Pr(y < t) = Phi(-a).
-        missed = ndtr(z) * ndtr(-a) + integral
-        hit = ndtr(z) - missed
-        p = torch.where(self._occurred() > 0.5, hit / ndtr(a), missed / ndtr(-a))
-        return p.clamp(0.0, 1.0)
-
-    def _side_moments(self) -> tuple[Tensor, Tensor]:
-        """Mean and variance in float64, given the side of t on which y lies.
-
-        y - t ~ N(S a, S^2) with the spread S is truncated at 0, and y given y - t is Gaussian.
-        With the hazard h = phi(b) / Phi(b), b = a above the threshold and -a below it,
-
-            E[y]   = mu_y + scale^2 / S * h    above, mu_y - scale^2 / S * h below
-            Var[y] = scale^2 - scale^4 / S^2 * h (h + b).
-        """
-        mean, spread = self._mean64(), self.spread64
-        sign = 2.0 * self._occurred().double() - 1.0
-        b = sign * (mean - self.threshold_loc.double()) / spread
-        hazard = 1.0 / mills_ratio(b)
-        share = self.scale.double().square() / spread
-        variance = self.scale.double().square() - share.square() * hazard * (hazard + b)
-        return mean + sign * share * hazard, variance
+        """Pr(y <= value) with the costs integrated out, in float64."""
+        self._check_no_cost()
+        return ndtr((value.double() - self.prediction64()) / self.scale.double())
 
     @property
     def mean(self) -> Tensor:
-        """Mean of y: mu_y, or given the costs that of the extended skew normal."""
-        mean = self._mean64() if self.cost is None else self._side_moments()[0]
-        return mean.to(self._dtype).expand(self.batch_shape)
+        """Mean of y with the costs integrated out, mu_y."""
+        self._check_no_cost()
+        return self._mean64().to(self._dtype).expand(self.batch_shape)
 
     @property
     def variance(self) -> Tensor:
-        """Variance of y: scale^2, or given the costs that of the extended skew normal."""
-        if self.cost is None:
-            return self.scale.square().expand(self.batch_shape)
-        return self._side_moments()[1].to(self._dtype).expand(self.batch_shape)
+        """Variance of y with the costs integrated out, scale^2."""
+        self._check_no_cost()
+        return self.scale.square().expand(self.batch_shape)
 
     def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Draws of y, of shape `sample_shape + batch_shape`."""

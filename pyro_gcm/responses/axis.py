@@ -16,11 +16,7 @@ from torch.distributions.transforms import Transform, identity_transform
 
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
-from pyro_gcm._utils.torch_state import evaluating
-from pyro_gcm._utils.validation import (
-    kind,
-    positive_int,
-)
+from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.distributions import AlongAxis, OrderEvent
 from pyro_gcm.distributions.curve_outcome import AxisUnits
 from pyro_gcm.distributions.event_curve import Axis
@@ -32,17 +28,13 @@ from pyro_gcm.responses.response import Response
 
 #: Numbers of costs that are evaluated at once.
 _AT_ONCE = 1 << 16
-#: Positions between which a map has to gain `_LEAST_GAIN`, on both sides of 0.
-_FAR = 1e4
-_LEAST_GAIN = 1.0
 
 
 class AxisResponse(Response):
     """The base of these responses: units of y, and a map of the axis for each cost and member.
 
     :param knots: bends of the map, see `nets.AxisMap`.
-    :param axis: the map itself, in place of `nets.AxisMap`: an increasing module from positions
-        [..., 1] to [..., (members,) (G,) K] that is unbounded on both sides.
+    :param axis: the map itself, a `nets.AxisMap`.
     """
 
     #: What y is standardised after, and whether its position rises with it (1.0) or falls (-1.0).
@@ -71,20 +63,14 @@ class AxisResponse(Response):
     def prepare(self, model: Any, cost_shape: tuple[int, ...]) -> None:
         """Build the map for these costs, or check that of the user.
 
-        :raises ValueError: for a map of another shape, or one that is bounded or falls.
+        :raises ValueError: for another map than an `AxisMap` of this shape.
         """
         self.attach()
         shape, self.members = model.map_shape(cost_shape), model.members
         self.event_dim = len(cost_shape)
-        if self.axis is None:
-            self.axis = AxisMap(shape, self.knots)
-        else:
-            _check_axis(self.axis, shape)
-
-    def _learn_axis(self, positions: Tensor) -> None:
-        """Show positions [n] of the training rows to a map that learns from them."""
-        if hasattr(self.axis, "learn"):
-            self.axis.learn(positions.unsqueeze(-1))
+        self.axis = AxisMap(shape, self.knots) if self.axis is None else self.axis
+        if getattr(self.axis, "event_shape", None) != tuple(shape):
+            raise ValueError(f"axis must be a nets.AxisMap of event_shape={tuple(shape)}")
 
     def from_standard(self, standard: Tensor) -> Tensor:
         """y from its number of standard deviations above the mean."""
@@ -109,65 +95,10 @@ class AxisResponse(Response):
 
     def axis_of(self, covariates: Tensor) -> Axis:
         """Positions to the shifts of the revenues, for draws [..., B] of what is read of x."""
-        z = covariates[..., : self.members]
-        if isinstance(self.axis, AxisMap):
-            weights = self.axis.weights()
-            weights = gather_parameters(weights, z) if self.members else weights
-            return AxisOfDraws(self.axis, weights, self.event_dim)
-        return lambda position: self._own_axis(position, z)
-
-    def _own_axis(self, position: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-        """A map of the user's and its derivative."""
-        like = next(self.axis.parameters(), torch.zeros((), dtype=torch.float64))
-        trains = torch.is_grad_enabled()
-        with torch.enable_grad():
-            # Twice backward: the derivative of sum_k v_k dm_k/ds by v.
-            at = position.detach().to(like.dtype).unsqueeze(-1).requires_grad_()
-            shift = self.axis(at)
-            v = torch.zeros_like(shift, requires_grad=True)
-            (by_position,) = torch.autograd.grad(shift, at, v, create_graph=True)
-            ones = torch.ones_like(by_position)
-            (slope,) = torch.autograd.grad(by_position, v, ones, create_graph=trains)
-        if not trains:
-            shift, slope = shift.detach(), slope.detach()
+        weights = self.axis.weights()
         if self.members:
-            # Of member z from those of all, [..., K, (G,) C] -> [..., (G,) C].
-            chosen = z.reshape(*z.shape, *(1,) * self.event_dim).to(like.dtype)
-            dim = -self.event_dim - 1
-            shift, slope = (shift * chosen).sum(dim), (slope * chosen).sum(dim)
-        return shift.double(), slope.double()
-
-
-@torch.no_grad()
-def _check_axis(part: nn.Module, shape: tuple[int, ...]) -> None:
-    """Refuse a map of an axis that gives no proper distribution."""
-    why = (
-        "each position enters every cost through an increasing map that runs from -inf to inf, or "
-        "there would be no proper distribution (with the identity map of [-t, r], F(-inf) is "
-        "1 - Pr(c < r) in place of 0)"
-    )
-    if not isinstance(part, nn.Module):
-        raise TypeError(f"axis must be a module such as nets.AxisMap, got {kind(part)}: {why}")
-    like = next(part.parameters(), torch.zeros((), dtype=torch.float64))
-    positions = torch.tensor([-2 * _FAR, -_FAR, -3.0, -1.0, 0.0, 1.0, 3.0, _FAR, 2 * _FAR]).to(like)
-    with evaluating(part):
-        values = part(positions[:, None])
-    if tuple(values.shape[1:]) != tuple(shape):
-        raise ValueError(
-            f"axis must give values of shape {tuple(shape)} for a position, got "
-            f"{tuple(values.shape[1:])}: {why}"
-        )
-    if not is_onto_the_line(values):
-        raise ValueError(
-            f"axis must increase everywhere and be unbounded on both sides, which it is not: {why}"
-        )
-
-
-def is_onto_the_line(values: Tensor) -> bool:
-    """Whether values along the first dimension rise, and go on rising at both ends."""
-    gains = values.diff(dim=0)
-    rises = values.isfinite().all() and (gains > 0.0).all()
-    return bool(rises and (gains[[0, -1]] > _LEAST_GAIN).all())
+            weights = gather_parameters(weights, covariates[..., : self.members])
+        return AxisOfDraws(self.axis, weights, self.event_dim)
 
 
 @recorded("models.WholeDistribution")
@@ -181,7 +112,7 @@ class WholeDistribution(RealOutcome, AxisResponse, name="distribution"):
     dense as the training rows.
 
     :param knots: bends of the map of -t.
-    :param axis: a map of -t of your own, see `AxisResponse`.
+    :param axis: the map of -t itself, see `AxisResponse`.
     :param points: thresholds of the sum that is the mean, at least 6.
     """
 
@@ -243,7 +174,7 @@ class WholeDistribution(RealOutcome, AxisResponse, name="distribution"):
         self.standardizer.learn(y.unsqueeze(-1))
         position = self._position(y.double())
         self._place_thresholds(position)
-        self._learn_axis(position)
+        self.axis.learn(position.unsqueeze(-1))
 
     def standardized(self, y: Tensor) -> Tensor:
         """y less its mean, over its standard deviation."""

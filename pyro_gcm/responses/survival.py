@@ -10,13 +10,7 @@ from torch import Tensor, nn
 from torch.distributions.transforms import ExpTransform, Transform
 
 from pyro_gcm._utils.recipe import recorded
-from pyro_gcm._utils.validation import (
-    ArrayLike,
-    as_tensor,
-    positive,
-    positive_int,
-    shown,
-)
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive, positive_int, shown
 from pyro_gcm.data.survival_times import SurvivalTimes, check_times
 from pyro_gcm.distributions import EventTime, OrderedLevel, OrderEvent
 from pyro_gcm.distributions.curve_outcome import LATEST
@@ -24,7 +18,7 @@ from pyro_gcm.distributions.products import coarse
 from pyro_gcm.nets.members import gather_parameters
 from pyro_gcm.nets.revenue_maps import PositiveLinear
 from pyro_gcm.prediction.predictive import LevelPredictive, TimePredictive
-from pyro_gcm.responses.axis import AxisResponse, is_onto_the_line
+from pyro_gcm.responses.axis import AxisResponse
 from pyro_gcm.responses.response import Response
 from pyro_gcm.training.result import entropy
 
@@ -50,7 +44,7 @@ class Survival(AxisResponse, name="survival"):
     :param horizon: a time, in the units of y; by default the median of the times in the training
         rows, censored or not.
     :param knots: bends of the map of the standardised log t.
-    :param axis: a map of your own in its place, see `AxisResponse`.
+    :param axis: the map itself, see `AxisResponse`.
     """
 
     predicts = "probability by the horizon"
@@ -108,7 +102,7 @@ class Survival(AxisResponse, name="survival"):
         self.standardizer.learn(self.transform(times).unsqueeze(-1))
         if self.horizon is None:
             self.reference.copy_(times.median())
-        self._learn_axis(self._position(times))
+        self.axis.learn(self._position(times).unsqueeze(-1))
 
     def constant_loss(self, y: Tensor, share: Tensor) -> float | None:
         """That of an exponential distribution."""
@@ -204,7 +198,9 @@ def _checked_map(time_map: Any) -> Transform:
     if isinstance(time_map, str) and time_map == "log":
         return ExpTransform().inv
     times = torch.tensor([1e-300, 1e-150, 1e-3, 1.0, 1e3, 1e150, 1e300], dtype=torch.float64)
-    if not isinstance(time_map, Transform) or not is_onto_the_line(time_map(times)):
+    gains = time_map(times).diff() if isinstance(time_map, Transform) else times[:0]
+    rises = (gains > 0.0) & gains.isfinite()
+    if not len(gains) or not rises.all() or gains[[0, -1]].min() <= 1.0:
         raise ValueError(
             "time_map must be 'log' or a torch transform that increases from -inf at time 0 to "
             f"inf, such as SoftplusTransform().inv, got {shown(time_map)}: otherwise there would "

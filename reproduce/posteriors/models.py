@@ -12,6 +12,7 @@ from pyro_gcm import GCM, IGCM
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import (
     AmortizedGuide,
+    AxisMap,
     Conditional,
     ConditionalFlow,
     ConditionalMultivariateNormal,
@@ -77,15 +78,27 @@ class Noise(Part):
 
 
 class Map(Part):
-    """h(r) = map r, or the same of a position on the axis of times."""
+    """h(r) = map r."""
 
-    def __init__(self, problem: Problem, name: str = "map") -> None:
-        super().__init__(problem, name)
-        self.name = name
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem, "map")
 
     def forward(self, r: Tensor) -> Tensor:
         """[..., m] -> [..., (members,) (G,) K]."""
-        return torch.tensordot(r.double(), getattr(self, self.name), ([-1], [-1]))
+        return torch.tensordot(r.double(), self.map, ([-1], [-1]))
+
+
+class Axis(AxisMap):
+    """A position on the axis of times, times the slopes `axis`."""
+
+    def __init__(self, problem: Problem) -> None:
+        slopes = torch.tensor(problem.numbers["axis"], dtype=torch.float64)
+        super().__init__(slopes.shape[:-1], 0)
+        self.straight = slopes
+
+    def weights(self) -> Tensor:
+        """[(members,) (G,) K, 1]."""
+        return self.straight
 
 
 class Never(Part):
@@ -185,7 +198,7 @@ def _kernel(p: Problem, options: dict[str, Any]) -> Any:
 
 
 def _times(p: Problem, options: dict[str, Any]) -> Any:
-    return _gcm(p, options | {"response": Survival(axis=Map(p, "axis"), horizon=1.0)})
+    return _gcm(p, options | {"response": Survival(axis=Axis(p), horizon=1.0)})
 
 
 def _levels(p: Problem, options: dict[str, Any]) -> Any:

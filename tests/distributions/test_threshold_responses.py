@@ -36,47 +36,29 @@ def test_density_averaged_over_both_events_is_the_closed_form(
         torch.testing.assert_close(average.log(), p_y.log_prob(y), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("gap", [-6.0, 0.0, 1.5], ids="gap={:g}".format)
-@pytest.mark.parametrize("outcome", [False, True], ids=["missed", "hit"])
-@pytest.mark.parametrize("scales", [(0.7, 1.3), (2.0, 0.3), (0.2, 3.0)], ids=str)
-def test_moments_and_distribution_function_given_the_cost_are_integrals_of_the_density(
-    scales: tuple[float, float], outcome: bool, gap: float
-) -> None:
-    scale, threshold_scale, t = (torch.tensor(v, dtype=torch.float64) for v in (*scales, 0.4))
-    event = OrderEvent(dist.Normal(torch.zeros(1).double(), 1.0).to_event(1), torch.tensor([gap]))
-    p_y = ThresholdNormal(event, t, threshold_scale, scale)
-    cost = costs_on_each_side(event)[outcome]
-    given, center = p_y.given_cost(cost), p_y.mean.item()
-    reach = scales[0] * (12.0 + 2.0 * abs(gap))
-    grid = torch.linspace(center - reach, center + reach, 400_001, dtype=torch.float64)
-    density = given.log_prob(grid).exp()
-    below = torch.cumulative_trapezoid(density, grid)
-    assert below[-1].item() == pytest.approx(1.0, abs=1e-8)
-    mean = torch.trapezoid(density * grid, grid)
-    variance = torch.trapezoid(density * (grid - mean).square(), grid)
-    torch.testing.assert_close(given.mean, mean, rtol=1e-8, atol=1e-8)
-    torch.testing.assert_close(given.variance, variance, rtol=1e-6, atol=0)
-    rare = event.log_prob(torch.tensor(float(outcome))).exp().item()
-    for i in torch.searchsorted(below, torch.tensor([1e-4, 0.1, 0.5, 0.9]).double()).tolist():
-        got = given.cdf(grid[i + 1]).item()
-        assert got == pytest.approx(below[i].item(), abs=1e-8 + 1e-9 / rare)
-
-
-@pytest.mark.parametrize("u", [-35.0, -12.5, 12.5, 35.0], ids="u={:g}".format)
-@pytest.mark.parametrize("outcome", [False, True], ids=["missed", "hit"])
-def test_moments_given_the_cost_have_their_digits_in_both_tails(u: float, outcome: bool) -> None:
-    cost = dist.Normal(torch.zeros(1).double(), 1.0).to_event(1)
-    event = OrderEvent(cost, torch.tensor([u], dtype=torch.float64))
-    parameters = [torch.tensor(v, dtype=torch.float64) for v in (5.0, 1.3, 0.7)]
-    given = ThresholdNormal(event, *parameters).given_cost(costs_on_each_side(event)[outcome])
-    with mp.workdps(60):
-        s, sign = mpf(0.7), 1 if outcome else -1
-        spread, b = mp.hypot(s, mpf(1.3)), sign * mpf(u)
-        hazard = mp.npdf(b) / mp.ncdf(b)
-        mean = mpf(5) + spread * mpf(u) + sign * s**2 / spread * hazard
-        variance = s**2 - s**4 / spread**2 * hazard * (hazard + b)
-    assert worst_error([given.mean.item()], [mean], floor=1.0) < 1e-12
-    assert worst_error([given.variance.item()], [variance], floor=0.0) < 1e-10
+def test_draws_given_the_cost_have_the_density() -> None:
+    scales = [(0.7, 1.3), (2.0, 0.3), (0.2, 3.0)]
+    for scale, threshold_scale in scales:
+        for gap in (-3.0, 0.0, 1.5):
+            cost = dist.Normal(torch.zeros(1).double(), 1.0).to_event(1)
+            event = OrderEvent(cost, torch.tensor([gap], dtype=torch.float64))
+            units = (torch.tensor(v, dtype=torch.float64) for v in (0.4, threshold_scale, scale))
+            p_y = ThresholdNormal(event, *units)
+            center, reach = p_y.mean.item(), scale * (12.0 + 2.0 * abs(gap))
+            grid = torch.linspace(center - reach, center + reach, 40_001, dtype=torch.float64)
+            for side in costs_on_each_side(event):
+                given = p_y.given_cost(side)
+                below = torch.cumulative_trapezoid(given.log_prob(grid).exp(), grid)
+                case = scale, threshold_scale, gap, side
+                assert below[-1].item() == pytest.approx(1.0, abs=1e-6), case
+                draws = given.sample((20_000,)).sort().values
+                place = torch.searchsorted(grid, draws).clamp(1, len(below)) - 1
+                apart = below[place] - torch.arange(1, 20_001) / 20_000
+                # Exceeded in 3 of 10 million (Kolmogorov and Smirnov).
+                assert apart.abs().max() < 2.8 / math.sqrt(20_000) + 1e-3, case
+                for name in ("mean", "variance"):
+                    with pytest.raises(NotImplementedError):
+                        getattr(given, name)
 
 
 @dtypes

@@ -6,20 +6,12 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.responses import Survival
 
 NO_REVENUE = torch.zeros(6, 0)
-
-
-class Affine(nn.Module):
-    """Positions [..., 1] to 1.7 s - 0.4."""
-
-    def forward(self, position: Tensor) -> Tensor:
-        return 1.7 * position - 0.4
 
 
 def mixed() -> SurvivalTimes:
@@ -30,7 +22,8 @@ def mixed() -> SurvivalTimes:
 
 
 def test_the_likelihood_of_mixed_rows_is_that_of_scipy() -> None:
-    model = GCM(1, 0, response=Survival(axis=Affine()), z_dim=1).double()
+    model = GCM(1, 0, response=Survival(knots=0), z_dim=1).double()
+    slope = model.response.axis.weights().item()
     with torch.no_grad():
         for parameter in model.cost_net.parameters():
             parameter.zero_()  # the cost is N(0, 1) for every z
@@ -40,8 +33,8 @@ def test_the_likelihood_of_mixed_rows_is_that_of_scipy() -> None:
     loc, scale = (
         float(v) for v in (model.response.standardizer.loc, model.response.standardizer.scale)
     )
-    # c < 1.7 (log t - loc) / scale - 0.4 with c ~ N(0, 1): log t is normal as well
-    price = stats.lognorm(s=scale / 1.7, scale=np.exp(loc + 0.4 * scale / 1.7))
+    # c < slope (log t - loc) / scale with c ~ N(0, 1): log t is normal as well
+    price = stats.lognorm(s=scale / slope, scale=np.exp(loc))
     want = np.concatenate(
         [price.logpdf([0.8, 3.0]), price.logsf([1.5, 6.0]), price.logcdf([2.5, 0.3])]
     )

@@ -266,7 +266,7 @@ class OnRevenue(Factor):
 
 
 def _registered(name: str, **functions: Any) -> type:
-    """A family whose functions are wrong where their registration does not look."""
+    """A family with some wrong functions."""
     family = type(name, (dist.Gumbel,), {})
     families.register_cost_family(family, log_cdf, log_survival, quantile)
     families._FAMILIES[family] = families._FAMILIES[family]._replace(**functions)
@@ -278,12 +278,18 @@ def _without_digits(d: Any, value: Tensor) -> tuple[Tensor, Tensor]:
     return below, torch.log1p(-below.exp())
 
 
+def _of_another_scale(d: Any, value: Tensor) -> tuple[Tensor, Tensor]:
+    unit = dist.Gumbel(d.loc, 1.1 * d.scale)
+    return log_cdf(unit, value), log_survival(unit, value)
+
+
 def _trembling(d: Any, value: Tensor) -> tuple[Tensor, Tensor]:
     noise = 1e-12 * torch.sin(1e15 * value.detach())
     return log_cdf(d, value) * (1.0 + noise), log_survival(d, value)
 
 
 NO_DIGITS = _registered("NoDigits", log_tails=_without_digits)
+RESCALED = _registered("Rescaled", log_tails=_of_another_scale)
 TREMBLING = _registered("Trembling", log_tails=_trembling)
 READERS = "every_reader_takes_the_story_alike"
 AVERAGES, POSTERIOR = (
@@ -343,6 +349,7 @@ FAULTS = [
     ),
     (ResponseTests, Doubled, DENSITY, "the sum of the probabilities of y is 1.1"),
     (CostFamilyTests, lambda: NO_DIGITS, QUANTILES, "log_survival at its own quantile is -inf"),
+    (CostFamilyTests, lambda: RESCALED, TAILS, "the slope of log_cdf is"),
     (CostFamilyTests, lambda: TREMBLING, TAILS, "log_cdf falls from one float to the next"),
 ]
 

@@ -15,12 +15,12 @@ from typing import Any
 import pandas as pd
 import torch
 
-from pyro_gcm import baselines
 from pyro_gcm.baselines.baseline import pinball_loss
 from pyro_gcm.training import Diverged
 from reproduce.data import simulation
 from reproduce.intervals import paired_interval, samples
 from reproduce.methods import METHODS, Predictor, Rows, levels, made, methods_of, train
+from reproduce.methods.together import fit_together
 from reproduce.rendering.figures import draw_curves
 from reproduce.rendering.markdown import beside, grid
 from reproduce.rendering.tables import intervals, paper_cells, star
@@ -120,13 +120,9 @@ def _trained(
     if watch is not None:
         model = models[seeds.index(FIGURE_SEED)]
         training["callback"] = lambda step: watch(step, model)
-    columns = zip(*((part.x, part.r, part.y) for part in rows), strict=True)
-    options = {"seeds": seeds, "device": device, "progress": False, **training}
-    results = baselines.fit_many(models, *columns, **options)
-    return [
-        None if isinstance(result, Diverged) else model
-        for model, result in zip(models, results, strict=True)
-    ]
+    columns = [(part.x, part.r, part.y) for part in rows]
+    results = fit_together(models, columns, seeds, device=device, **training)
+    return [None if diverged else model for model, diverged in zip(models, results, strict=True)]
 
 
 def _scores(fit: Fit, model: Predictor | None, device: str) -> Scores:

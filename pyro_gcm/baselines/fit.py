@@ -46,7 +46,22 @@ def fit(
     :raises ValueError: for wrong shapes, values or options, before training starts.
     :raises RuntimeError: if loss, gradient or weights are not finite.
     """
-    data = checked_rows(model, x, r, y)
+    if not isinstance(model, Baseline):
+        raise TypeError(f"model must be an instance of Baseline, got {kind(model)}")
+    full_precision(model)
+    rows = {
+        "x": matrix("x", x, model.x_dim, "x_dim"),
+        "r": matrix("r", r, model.r_dim, "r_dim"),
+        "y": vector("y", y),
+    }
+    same_rows(**rows)
+    data = [*rows.values()]
+    other = data[2][(data[2] != 0) & (data[2] != 1)]
+    if model.response == "binary" and len(other):
+        raise ValueError(f"y must be 0 or 1 for response='binary', got {float(other[0]):g}")
+    model.check_revenues("r", data[1])
+    named = {name: v for name, v in sorted(vars(model).items()) if not name.startswith("_")}
+    numbers = {name: v for name, v in named.items() if isinstance(v, bool | int | float | str)}
     given = TrainingOptions(**options)
     order = torch.Generator().manual_seed(given.seed)
     learn, held_out = given.parts(len(data[0]), order)
@@ -69,7 +84,7 @@ def fit(
         *(model, dict(model.named_parameters()), loss, score),
         *(batches(learn, order), batches(held_out, None)),
         given,
-        {"standardize": standardize, **scalars(model)},
+        {"standardize": standardize, **numbers},
     )
     with training.randomness.in_use():
         if standardize:
@@ -87,33 +102,3 @@ def _constant_loss(model: Baseline, y: Tensor) -> float | None:
     if model.response == "binary":
         return entropy(y, torch.full_like(y, 1.0 / len(y)))
     return float(y.cpu().var(correction=0) / model.y_units.scale.double().cpu().square())
-
-
-def scalars(model: Baseline) -> dict[str, Any]:
-    """The numbers and names among the attributes of a baseline."""
-    kinds = bool | int | float | str
-    named = {name: value for name, value in vars(model).items() if not name.startswith("_")}
-    return {name: value for name, value in sorted(named.items()) if isinstance(value, kinds)}
-
-
-def checked_rows(model: Baseline, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> list[Tensor]:
-    """The columns x, r and y as tensors.
-
-    :raises TypeError: if the model is not a baseline with parameters in float32 or float64.
-    :raises ValueError: for wrong shapes or values.
-    """
-    if not isinstance(model, Baseline):
-        raise TypeError(f"model must be an instance of Baseline, got {kind(model)}")
-    full_precision(model)
-    columns = {
-        "x": matrix("x", x, model.x_dim, "x_dim"),
-        "r": matrix("r", r, model.r_dim, "r_dim"),
-        "y": vector("y", y),
-    }
-    same_rows(**columns)
-    if model.response == "binary":
-        other = columns["y"][(columns["y"] != 0) & (columns["y"] != 1)]
-        if len(other):
-            raise ValueError(f"y must be 0 or 1 for response='binary', got {float(other[0]):g}")
-    model.check_revenues("r", columns["r"])
-    return list(columns.values())

@@ -16,6 +16,7 @@ import pyro_gcm
 from pyro_gcm import GCM, IGCM, FitResult, baselines, data, fit_members
 from pyro_gcm.responses import Continuous
 from pyro_gcm.training import AdamW, Diverged
+from reproduce.methods.boosting import MonotoneBoosting
 from reproduce.runs import Refused, Settings
 
 #: Name of a setting -> its three values in the search, the default first.
@@ -159,7 +160,6 @@ _FORM = levels("form", "paper", "canonical", "paper")
 _PAPER_LOSS = {"kernel_guide": "amortised", "objective": "paper"}
 _gcm_method = partial(Method, _gcm, latent=True, density=True)
 _igcm_method = partial(Method, _igcm, latent=True, strict=False, density=True)
-_boosted: Any = baselines.MonotoneBoosting
 _boosting = partial(Method, grid={}, estimator=True)
 _members = partial(Method, DefaultMembers, grid={}, estimator=True, density=True)
 
@@ -180,7 +180,7 @@ METHODS: dict[str, Method] = {
     "Lipschitz": _network(baselines.LipschitzMonotone, levels("bound", 1.0, 3.0, 10.0)),
     "Switch": _network(baselines.SwitchMonotone, ()),
     "HistGradientBoosting": Method(
-        partial(baselines.MonotoneBoosting, "sklearn"),
+        partial(MonotoneBoosting, "sklearn"),
         ("held-out",),
         levels("min_samples_leaf", 20, 5, 80),
         {
@@ -193,7 +193,7 @@ METHODS: dict[str, Method] = {
         package="sklearn",
     ),
     **{
-        name: _boosting(partial(_boosted, name.lower()), (), package=name.lower())
+        name: _boosting(partial(MonotoneBoosting, name.lower()), (), package=name.lower())
         for name in ("XGBoost", "LightGBM")
     },
     "GCM": _gcm_method(
@@ -206,7 +206,7 @@ METHODS: dict[str, Method] = {
     "GCM (literal)": _gcm_method(("published",), fixed={"prior": "standard"}, paper="GCM"),
     "IGCM (paper loss)": _igcm_method(("published",), fixed=_PAPER_LOSS, paper="IGCM"),
     "Members, default": _members(("members",)),
-    "CatBoost": _boosting(partial(baselines.MonotoneBoosting, "catboost"), (), package="catboost"),
+    "CatBoost": _boosting(partial(MonotoneBoosting, "catboost"), (), package="catboost"),
     "Members": _members(()),
 }
 #: The neural methods that the paper compares with.

@@ -23,8 +23,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyro_gcm import baselines
 from reproduce.methods import Predictor, Rows
+from reproduce.methods.boosting import MonotoneBoosting
 from reproduce.runs import Settings
 
 if TYPE_CHECKING:
@@ -153,12 +153,11 @@ def _boosting(library: Any, trees: str, **fixed: Any) -> Callable[..., tuple[Pre
     """The `fit` of a library of boosting; `trees` is its name for their number."""
 
     def fit(rows: Rows, until: Rows | int, settings: Settings, seed: int) -> tuple[Predictor, int]:
-        response: Any = rows.response
         columns = rows.x, rows.r, rows.y
 
-        def made(count: int) -> baselines.MonotoneBoosting:
+        def made(count: int) -> MonotoneBoosting:
             options = {**fixed, **settings, trees: count}
-            return baselines.MonotoneBoosting(library, response=response, seed=seed, **options)
+            return MonotoneBoosting(library, response=rows.response, seed=seed, **options)
 
         if isinstance(until, int):
             return made(until).fit(*columns), until

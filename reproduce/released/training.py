@@ -1,6 +1,6 @@
 """What is trained under the protocol "released" and its changes, how, and the choice of the epoch.
 
-An ordinary training by `baselines.fit_many` but for what the released code calls Adam: it is made
+An ordinary training by `fit_together` but for what the released code calls Adam: it is made
 anew in every step, so that a step has the sign of the clipped gradient.
 """
 
@@ -19,9 +19,8 @@ from sklearn.metrics import roc_auc_score
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from pyro_gcm import baselines
-from pyro_gcm.training import Diverged
 from reproduce.methods import check_weights
+from reproduce.methods.together import fit_together
 from reproduce.released.networks import POSITIVE, Released, made
 from reproduce.released.rows import Part, rows_of, unit_of_y
 from reproduce.runs import Fit, Scores, Settings
@@ -177,15 +176,14 @@ def train(
     """Train networks on the same rows, side by side.
 
     :param settings: epochs, batch_size, learning_rate, decay and optimiser.
-    :param options: device and callback of `fit_many`.
+    :param options: device and callback of `fit_together`.
     :raises Diverged: if one of them diverges.
     """
-    columns = ([column] * len(models) for column in (rows.x, rows.r, rows.y))
     steps = math.ceil(len(rows) / settings["batch_size"])
-    results = baselines.fit_many(
+    results = fit_together(
         models,
-        *columns,
-        seeds=seeds,
+        [(rows.x, rows.r, rows.y)] * len(models),
+        seeds,
         standardize=False,
         epochs=settings["epochs"],
         batch_size=settings["batch_size"],
@@ -194,12 +192,10 @@ def train(
         # The rate falls before every epoch, the first one included.
         schedule=lambda made, _: LambdaLR(made, lambda at: settings["decay"] ** (1 + at // steps)),
         clip_norm=None,
-        progress=False,
         **options,
     )
-    for result in results:
-        if isinstance(result, Diverged):
-            raise result
+    for diverged in filter(None, results):
+        raise diverged
 
 
 def _optimiser(kind: str, parameters: Any, lr: float) -> Optimizer:

@@ -16,7 +16,7 @@ from public_calls import OF_ROWS, TABLE, Call, R, X, Y, call, fitted, method, mo
 from pyro.infer import Trace_ELBO
 from torch.overrides import TorchFunctionMode
 
-from pyro_gcm import audit_monotonicity, baselines, fit, fit_members, one_thread, save
+from pyro_gcm import audit_monotonicity, fit, fit_members, one_thread, save
 from pyro_gcm._utils.torch_state import torch_threads
 from pyro_gcm.audit import audit_table
 from pyro_gcm.cli import main
@@ -31,7 +31,6 @@ QUICK: dict[str, Any] = {
 }  # fmt: skip
 ONE: Any = {"epochs": 1, "progress": False}
 TRAINED = zoo.build("plain", torch.float32)
-BASELINE = baselines.MLP(3, 2, hidden=4)
 LABELS = Y.numpy()
 FRAME = TABLE.assign(y=LABELS)
 SETTINGS = MemberSettings(members=2, width=4, epochs=1)
@@ -72,7 +71,6 @@ CALLS: dict[str, Callable[[], Any]] = {
     "fit through Pyro": lambda: fit(TRAINED, X, R, Y, **ONE, elbo=Trace_ELBO(2)),
     "fit of batches": lambda: fit(TRAINED, [(X, R, Y)], **ONE),
     "fit_members": lambda: fit_members(X, R, Y, settings=SETTINGS, progress=False),
-    "baselines.fit_many": lambda: baselines.fit_many([BASELINE], [X], [R], [Y], seeds=[0], **ONE),
     "fit of an estimator": lambda: GCMClassifier(**SMALL, bootstrap=1).fit(TABLE, LABELS),
     "pyro-gcm fit": lambda: command(
         "fit data.csv --target=y --increasing=d --out=made --epochs=1 --members=2 --test-share=0.2"

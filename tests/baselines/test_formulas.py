@@ -22,7 +22,7 @@ from baseline_checks import (
 from torch import nn
 
 from pyro_gcm.baselines import CMNN, MLP, MM, SMM, SMNN, LipschitzMonotone, PosNN, SwitchMonotone
-from pyro_gcm.baselines.constrained import elu_split, elu_thirds, softplus_thirds
+from pyro_gcm.baselines.non_negative import elu_split, elu_thirds, softplus_thirds
 
 Map = Callable[[Array], Array]
 

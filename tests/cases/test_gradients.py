@@ -46,10 +46,6 @@ def _members() -> Any:
     return pyro_gcm.fit_members(*rows(), settings=settings, progress=False).model
 
 
-def _fit_many(model: Any, *columns: Tensor, **options: Any) -> None:
-    baselines.fit_many([model], *([column] for column in columns), seeds=[0], **options)
-
-
 def _estimator(made: Any, y: Callable[[Tensor], Any] = lambda y: y) -> Any:
     x, r, outcome = rows()
     return made.fit(torch.cat([x, r], 1), y(outcome)).model_
@@ -59,7 +55,6 @@ def _estimator(made: Any, y: Callable[[Tensor], Any] = lambda y: y) -> Any:
 FITS: dict[str, Callable[[], Any]] = {
     "fit": lambda: _trained(GCM, pyro_gcm.fit),
     "baseline": lambda: _trained(baselines.MLP, baselines.fit),
-    "fit_many": lambda: _trained(baselines.MLP, _fit_many),
     "fit_members": _members,
     "classifier": lambda: _estimator(GCMClassifier(**FAST)),
     "regressor": lambda: _estimator(GCMRegressor(**FAST)),
@@ -69,7 +64,7 @@ FITS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.long(keep=9)
+@pytest.mark.long(keep=8)
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("fit", FITS)
 def test_the_same_model_is_trained(fit: str, state: str) -> None:

@@ -23,7 +23,6 @@ from zoo import Rows
 
 import pyro_gcm
 from pyro_gcm import audit_monotonicity, diagnostics, plots, to_arviz
-from pyro_gcm.baselines import MonotoneBoosting
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*effective sample size", "ignore:prior='standard'")
 DRAWS: dict[str, Any] = {"num_samples": 4, "num_proposals": 32, "progress": False}
@@ -258,15 +257,6 @@ def test_figures_are_those_of_the_cpu(device: torch.device) -> None:
             np.testing.assert_allclose(here, there, rtol=1e-3, atol=1e-4)
     ax = Figure().subplots()
     assert plots.plot_cost_pairs(on("implicit", device), x[0], num_samples=2, ax=ax).collections
-
-
-def test_boosting_takes_rows_from_anywhere(device: torch.device) -> None:
-    rows = few_rows("plain", 12)
-    wanted = MonotoneBoosting(max_iter=2).fit(*rows).predict(*rows[:2])
-    for form, (put, home) in forms(device).items():
-        found = MonotoneBoosting(max_iter=2).fit(*rows.map(put)).predict(*map(put, rows[:2]))
-        assert found.device == home, form
-        assert_same(found, wanted, form)
 
 
 def test_a_model_is_saved_from_a_device_and_loaded_onto_it(

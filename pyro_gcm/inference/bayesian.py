@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyro
@@ -26,16 +27,13 @@ from pyro_gcm._utils.validation import (
     positive_int,
     seed_of,
     share,
-    shown,
 )
-from pyro_gcm.prediction.draws import Rows, mean_of_draws
+from pyro_gcm.prediction.draws import mean_of_draws
 from pyro_gcm.prediction.predicted import Predicted
 
 #: A name and a tensor of weights to their prior, of the shape of the tensor.
 Prior = Callable[[str, Tensor], Any]
-GUIDES = ("normal", "low_rank", "laplace", "sgld")
-#: Gradients of so many rows that are taken together.
-_AT_ONCE = 64
+GUIDES: dict[str, Any] = {"normal": AutoNormal, "low_rank": AutoLowRankMultivariateNormal}
 
 
 def scaled_normal(name: str, weight: Tensor) -> Any:
@@ -55,7 +53,7 @@ def bayesian(
 
     The likelihood of a row is p(y | x, r) of the model with z averaged out, over the draws that its
     predictions use. `Bayesian.program` has no other sites than the weights, so that any autoguide,
-    NUTS or HMC runs on it; `Bayesian.fit` has four ways to posterior draws.
+    NUTS or HMC runs on it; `Bayesian.fit` draws from a variational posterior.
 
     :param model: a `GCM`, `IGCM` or `MemberGCM`, best after `fit`: its weights are where training
         begins. It has to know its units (`fit`, or `learn_units`), and is not changed.
@@ -63,7 +61,7 @@ def bayesian(
     :param parts: beginnings of the names of the weights that are uncertain, such as "cost_net"; by
         default all that are trained for its objective.
     :param num_samples: draws of z behind a likelihood.
-    :raises ValueError: for parts of no name, a prior of another shape, and a model without units.
+    :raises ValueError: for parts of no name, and a model without units.
 
     >>> import torch
     >>> from pyro_gcm import GCM, fit
@@ -94,13 +92,6 @@ class Bayesian(nn.Module):
         self.weights: dict[str, Tensor] = {n: p.detach().clone() for n, p in chosen.items()}
         self.model: Any = model
         self.prior, self.num_samples = prior, positive_int("num_samples", num_samples)
-        for name, weight in self.weights.items():
-            shape = getattr(prior(name, weight), "batch_shape", None)
-            if shape != weight.shape:
-                raise ValueError(
-                    f"prior must give independent distributions of shape {tuple(weight.shape)} for "
-                    f"{name!r}, got {shown(shape)}"
-                )
 
     def program(
         self, x: ArrayLike, r: ArrayLike, y: ArrayLike, rows: int | None = None
@@ -159,123 +150,42 @@ class Bayesian(nn.Module):
         seed: int = 0,
         progress: bool = True,
     ) -> WeightPosterior:
-        """Draws of the weights given the rows.
+        """Draws of the weights given the rows, by variational inference.
 
-        - "normal", "low_rank": variational, by `AutoNormal` and `AutoLowRankMultivariateNormal`.
-        - "laplace": a normal around the mode, whose precision is that of the prior and the sum of
-          the squared gradients of the rows (the empirical Fisher information). For the weights of
-          last layers, by `parts`: along directions of all weights of which the data say nothing,
-          draws lie so far away that the networks are no longer linear in them. Its intervals held
-          a few weights as often as they say; those of the variational guides did not.
-        - "sgld": Langevin dynamics with gradients of batches (Welling & Teh 2011), whose steps are
-          scaled by running means of the squared gradients (Li et al. 2016); the second half of the
-          steps gives the draws.
+        Its intervals are too narrow where weights depend on each other: of a few weights, those of
+        NUTS on `program` hold as often as they say.
 
         :param x, r, y: as in `pyro_gcm.fit`.
-        :param guide: one of these names, or a function of the program that returns a Pyro guide.
-        :param steps: of training, or of the dynamics.
-        :param learning_rate: of Adam, or the size of the dynamics' first step.
+        :param guide: "normal" (`AutoNormal`), "low_rank" (`AutoLowRankMultivariateNormal`), or a
+            function of the program that returns a Pyro guide.
+        :param steps: of training.
+        :param learning_rate: of Adam at the start, a tenth of that at the end.
         :param num_draws: of the weights.
         :raises ValueError: for a wrong option.
         """
-        if isinstance(guide, str):
-            one_of("guide", guide, GUIDES)
         steps, batch_size = positive_int("steps", steps), positive_int("batch_size", batch_size)
         count, rate = positive_int("num_draws", num_draws), positive("learning_rate", learning_rate)
-        seed = seed_of(seed)
-        data = self.model.rows(x, r, y, required="xry")
-        bar = tqdm(range(steps), disable=not progress, desc="weights")
-
-        def batches() -> Iterator[Rows]:
-            order = torch.Generator().manual_seed(seed)
-            for _ in bar:
+        make: Any = guide
+        if isinstance(guide, str):
+            one_of("guide", guide, list(GUIDES))
+            start = init_to_value(values=self.weights)
+            make = partial(GUIDES[guide], init_loc_fn=start, init_scale=0.02)
+        data, seed = self.model.rows(x, r, y, required="xry"), seed_of(seed)
+        order = torch.Generator().manual_seed(seed)
+        # What others have in Pyro's store stays as it is.
+        with Randomness(seed, self.model.device).in_use(), pyro.get_param_store().scope():
+            made = make(self.program)
+            optimizer = ClippedAdam({"lr": rate, "lrd": 0.1 ** (1.0 / steps)})
+            svi = SVI(self.program, made, optimizer, Trace_ELBO())
+            for _ in tqdm(range(steps), disable=not progress, desc="weights"):
                 chosen = torch.randint(len(data.x), (batch_size,), generator=order)
-                yield data.take(chosen.to(data.x.device))
-
-        with Randomness(seed, self.model.device).in_use():
-            if guide in ("sgld", "laplace"):
-                draw = self._langevin if guide == "sgld" else self._laplace
-                draws = draw(batches(), data, steps, rate, count)
-                return WeightPosterior([self.with_weights(values) for values in draws])
-            if isinstance(guide, str):
-                made: Any = AutoNormal if guide == "normal" else AutoLowRankMultivariateNormal
-                start = init_to_value(values=self.weights)
-                q = made(self.program, init_loc_fn=start, init_scale=0.02)
-            else:
-                q = guide(self.program)
-            with pyro.get_param_store().scope():  # what others trained stays as it is
-                optimizer = ClippedAdam({"lr": rate, "lrd": 0.1 ** (1.0 / steps)})
-                svi = SVI(self.program, q, optimizer, Trace_ELBO())
-                for batch in batches():
-                    svi.step(batch.x, batch.r, batch.y, len(data.x))
-                with torch.no_grad():
-                    drawn = [q(*batch[:3], len(data.x)) for _ in range(count)]
-        return WeightPosterior(
-            [self.with_weights({n: sites[n] for n in self.weights}) for sites in drawn]
-        )
-
-    def _log_density(self, weights: Mapping[str, Tensor], batch: Rows, rows: int) -> Tensor:
-        """The mean over rows of the log-posterior of the weights, estimated from a batch."""
-        log_prior = sum(self.prior(n, w).log_prob(w).sum() for n, w in weights.items())
-        assert batch.y is not None
-        return log_prior / rows + self.log_likelihood(weights, batch.x, batch.r, batch.y).mean()
-
-    def _langevin(
-        self, batches: Iterator[Rows], data: Rows, steps: int, rate: float, count: int
-    ) -> list[dict[str, Tensor]]:
-        weights = {n: w.clone().requires_grad_() for n, w in self.weights.items()}
-        squares = {n: torch.zeros_like(w) for n, w in weights.items()}
-        wanted = torch.linspace(steps // 2, steps - 1, count).long().tolist()
-        draws, rows = [], len(data.x)
-        for step, batch in enumerate(batches):
-            total = self._log_density(weights, batch, rows)
-            gradients = torch.autograd.grad(total, list(weights.values()))
-            size = rate * (1.0 + 10.0 * step / steps) ** -0.55
+                batch = data.take(chosen.to(data.x.device))[:3]
+                svi.step(*batch, len(data.x))
             with torch.no_grad():
-                for (name, weight), g in zip(weights.items(), gradients, strict=True):
-                    squares[name].mul_(0.99).addcmul_(g, g, value=0.01)
-                    unbiased = squares[name] / (1.0 - 0.99 ** (step + 1))
-                    scale = size / (unbiased.sqrt() + 1e-3)
-                    noise = torch.randn_like(weight) * (2.0 * scale / rows).sqrt()
-                    weight.add_(scale * g).add_(noise)
-            draws += [{n: w.detach().clone() for n, w in weights.items()}] * wanted.count(step)
-        return draws
-
-    def _laplace(
-        self, batches: Iterator[Rows], data: Rows, steps: int, rate: float, count: int
-    ) -> list[dict[str, Tensor]]:
-        weights = {n: w.clone().requires_grad_() for n, w in self.weights.items()}
-        adam = torch.optim.Adam(weights.values(), lr=rate)
-        for batch in batches:
-            adam.zero_grad()
-            (-self._log_density(weights, batch, len(data.x))).backward()
-            adam.step()
-        mode = {n: w.detach() for n, w in weights.items()}
-        curvature = []
-        for name, weight in mode.items():
-            w = weight.double().requires_grad_()
-            log_p = self.prior(name, w).log_prob(w).sum()
-            (slope,) = torch.autograd.grad(log_p, w, create_graph=True)
-            curvature += [torch.autograd.grad(slope.sum(), w)[0].flatten()]  # priors: independent
-        precision = torch.diag(-torch.cat(curvature))
-        for _, part in data.split(_AT_ONCE):
-            assert part.y is not None
-            log_p = self.log_likelihood(weights, part.x, part.r, part.y)
-            eye = torch.eye(len(log_p)).to(log_p)
-            each = torch.autograd.grad(log_p, list(weights.values()), eye, is_grads_batched=True)
-            g = torch.cat([row.flatten(1) for row in each], 1).double()
-            precision += g.T @ g
-        factor = torch.linalg.cholesky(precision)
-        noise = torch.randn(len(factor), count, dtype=torch.float64, device=factor.device)
-        moved = torch.linalg.solve_triangular(factor.T, noise, upper=True).T
-        sizes = [weight.numel() for weight in mode.values()]
-        return [
-            {
-                name: weight + part.reshape(weight.shape).to(weight)
-                for (name, weight), part in zip(mode.items(), step.split(sizes), strict=True)
-            }
-            for step in moved
-        ]
+                draws = [made(*batch, len(data.x)) for _ in range(count)]
+        return WeightPosterior(
+            [self.with_weights({n: sites[n] for n in self.weights}) for sites in draws]
+        )
 
 
 class WeightPosterior(NamedTuple):

@@ -255,10 +255,7 @@ PARTS: dict[str, tuple[Callable[..., Scores], tuple[str, ...]]] = {
     "factor": (factor, ("GCM", "GCM, factor")),
     "compas": (compas, ("GCM", "GCM, factor")),
     "modes": (modes, ("GCM", "GCM, modes")),
-    "bands": (
-        bands,
-        ("members", "bootstrap", "bayesian, normal", "bayesian, low_rank", "bayesian, sgld"),
-    ),
+    "bands": (bands, ("members", "bootstrap", "bayesian, normal", "bayesian, low_rank")),
 }
 #: Settings of the tables of `bands`: rows, and whether x has an interaction.
 BANDS = {

@@ -1,4 +1,4 @@
-"""Weights with priors: the likelihood, four posteriors beside NUTS, and their predictions."""
+"""Weights with priors: the likelihood, two posteriors beside NUTS, and their predictions."""
 
 from __future__ import annotations
 
@@ -71,28 +71,23 @@ def test_the_likelihood_is_that_of_predictions(kind: str) -> None:
 
 
 @pytest.mark.long(keep=())
-@pytest.mark.parametrize(
-    ("guide", "off", "narrower"),
-    [("normal", 0.4, 3.5), ("low_rank", 0.4, 1.5), ("laplace", 0.4, 1.2), ("sgld", 0.9, 1.5)],
-)
-def test_posteriors_of_a_few_weights_are_near_that_of_nuts(
-    guide: str, off: float, narrower: float
-) -> None:
+@pytest.mark.parametrize(("guide", "narrower"), [("normal", 3.5), ("low_rank", 1.5)])
+def test_posteriors_of_a_few_weights_are_near_that_of_nuts(guide: str, narrower: float) -> None:
     """Independent normals are too narrow, as they are for any weights that depend on each other."""
     weights, data = few_weights()
     found = weights.fit(
         *data[:3],
         guide=guide,
-        steps=800 if guide == "sgld" else 300,
+        steps=300,
         batch_size=600,
-        learning_rate=0.02 if guide != "sgld" else 0.1,
+        learning_rate=0.02,
         num_draws=300,
         progress=False,
     )
     draws = torch.stack([model.get_parameter(LAST).detach() for model in found.models])
     wanted = by_nuts()
     spread = wanted.std(0)
-    assert ((draws.mean(0) - wanted.mean(0)).abs() < off * spread).all()
+    assert ((draws.mean(0) - wanted.mean(0)).abs() < 0.4 * spread).all()
     assert (spread / draws.std(0) < narrower).all()
     assert (draws.std(0) / spread < 1.3).all()
 
@@ -131,31 +126,9 @@ def test_a_guide_of_ones_own_and_wrong_options() -> None:
     assert not torch.equal(first.detach(), weights.weights[LAST])
     with pytest.raises(ValueError, match="parts must begin names of weights, got 'costs'"):
         bayesian(weights.model, parts=["costs"])
-    with pytest.raises(ValueError, match=r"prior must give independent .* shape \(4,\)"):
-        bayesian(weights.model, prior=lambda name, weight: dist.Normal(0.0, 1.0), parts=[LAST])
     with pytest.raises(ValueError, match="model must know its units"):
         bayesian(zoo.make())
     with pytest.raises(ValueError, match="level must be a probability"):
         found.bands(data.x, data.r, level=90)
     with pytest.raises(ValueError, match="guide must be one of"):
         weights.fit(*data[:3], guide="nuts")
-
-
-@pytest.mark.long
-def test_intervals_hold_weights_from_the_prior_as_often_as_they_say() -> None:
-    weights, data = few_weights()
-    inside = []
-    for seed in range(80):
-        pyro.set_rng_seed(seed)
-        truth = normal(LAST, weights.weights[LAST]).sample()
-        model = weights.with_weights({LAST: truth})
-        y = model.predictive(data.x, data.r).sample(1, seed=seed)[0]
-        found = weights.fit(
-            data.x, data.r, y, guide="laplace", steps=150, batch_size=600, learning_rate=0.05,
-            num_draws=200, seed=seed, progress=False,
-        )  # fmt: skip
-        draws = torch.stack([one.get_parameter(LAST).detach() for one in found.models])
-        low, high = (draws.quantile(p, 0) for p in (0.1, 0.9))
-        inside.append(((low < truth) & (truth < high)).double())
-    share = torch.stack(inside).mean(0)
-    assert ((share - 0.8).abs() < 0.13).all()

@@ -12,7 +12,6 @@ from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import (
     collapse,
     conditional,
-    given_covariates,
     given_inputs,
     temper,
     uncollapse,
@@ -32,7 +31,6 @@ __all__ = [
     "conditional",
     "cross_fit",
     "fit",
-    "given_covariates",
     "given_inputs",
     "of_rows",
     "program_to_arviz",

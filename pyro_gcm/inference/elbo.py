@@ -18,12 +18,10 @@ from typing import Any
 
 import pyro.distributions as dist
 import torch
-from pyro.distributions.util import scale_and_mask
 from pyro.infer import ELBO
 from pyro.infer.enum import get_importance_trace
 from pyro.poutine import Trace
 from pyro.poutine.messenger import Messenger
-from pyro.poutine.subsample_messenger import _Subsample
 from torch import Tensor
 
 from pyro_gcm._utils.validation import broadcast_shapes, number, one_of, positive_int
@@ -60,10 +58,11 @@ class ImportanceWeightedELBO(ELBO):
         reparametrised one (Tucker et al. 2019): the same mean, and for a guide near the posterior a
         far smaller standard deviation of the guide's gradient. It is valid where the guide's sites
         are conditionally independent given the data, each inside all common plates and with a
-        log-density that can be computed from its value alone. It is for a separate guide: where the
-        guide is the prior it raises the standard deviation, 2 to 3 times as measured.
-    :param max_plate_nesting: nesting of the program's plates; guessed by a run when left out.
-    :param vectorize_particles: particles as one more plate (default) or one after the other.
+        log-density that can be computed from its value alone, without a scale or a mask of its
+        own. It is for a separate guide: where the guide is the prior it raises the standard
+        deviation, 2 to 3 times as measured.
+    :param max_plate_nesting: nesting of the program's plates; guessed by a run when left out. The
+        particles are one more plate.
     :raises ValueError: for alpha = 1, no particles, an unknown gradient, "dreg" with an alpha other
         than 0 or a guide for which it would be wrong, or a subsampled plate that is not common to
         all sites (its scale has no place in a per-datum bound).
@@ -76,7 +75,6 @@ class ImportanceWeightedELBO(ELBO):
         gradient: str = "iwae",
         *,
         max_plate_nesting: float = math.inf,
-        vectorize_particles: bool = True,
     ) -> None:
         num_particles = positive_int("num_particles", num_particles)
         if number("alpha", alpha) == 1.0:
@@ -88,7 +86,7 @@ class ImportanceWeightedELBO(ELBO):
         super().__init__(
             num_particles=num_particles,
             max_plate_nesting=max_plate_nesting,
-            vectorize_particles=vectorize_particles,
+            vectorize_particles=True,
         )
 
     def _get_trace(
@@ -106,45 +104,37 @@ class ImportanceWeightedELBO(ELBO):
         self, model: Program, guide: Program, args: Any, kwargs: Any, reparametrized: bool = False
     ) -> tuple[Tensor, float]:
         """The log-weights, and the scale of the common plates."""
-        particles, guide_traces, scale = [], [], 1.0
-        layout: dict[int, int] = {}
+        ((model_trace, guide_trace),) = self._get_traces(model, guide, args, kwargs)
+        for site in _sites(guide_trace) if reparametrized else ():
+            if not (site["is_observed"] or getattr(site["fn"], "has_rsample", False)):
+                raise ValueError(
+                    f"site '{site['name']}' of the guide has no reparametrised sampler "
+                    f"({type(site['fn']).__name__}); the bound cannot be differentiated through it"
+                )
+        frames, several = _common_frames(model_trace), self.num_particles > 1
+        # The particles are the outermost dimension.
+        sizes = {-int(self.max_plate_nesting): self.num_particles} if several else {}
+        sizes |= {dim: frames[dim].size for dim in sorted(frames)}
+        layout = [sizes.get(dim, 1) for dim in range(min(sizes, default=0), 0)]
+        scale = _common_scale(model_trace, guide_trace, frames)
         doubly = reparametrized and self.gradient == "dreg" and torch.is_grad_enabled()
-        together = self.vectorize_particles and self.num_particles > 1
-        if not self.vectorize_particles:
-            one = _OneSubsample()
-            model, guide = one(model), one(guide)
-        for model_trace, guide_trace in self._get_traces(model, guide, args, kwargs):
-            for site in _sites(guide_trace) if reparametrized else ():
-                if not (site["is_observed"] or getattr(site["fn"], "has_rsample", False)):
-                    raise ValueError(
-                        f"site '{site['name']}' of the guide has no reparametrised sampler "
-                        f"({type(site['fn']).__name__}); the bound cannot be differentiated "
-                        "through it"
-                    )
-            frames = _common_frames(model_trace)
-            # The particles are the outermost dimension.
-            sizes = {-int(self.max_plate_nesting): self.num_particles} if together else {}
-            sizes |= {dim: frames[dim].size for dim in sorted(frames)}
-            layout = {dim: sizes.get(dim, 1) for dim in range(min(sizes, default=0), 0)}
-            scale = _common_scale(model_trace, guide_trace, frames)
-            if doubly:
-                _drop_score(guide_trace, frames)
-                guide_traces.append(guide_trace)
-            log_w: Any = 0.0
-            for sign, trace in ((1.0, model_trace), (-1.0, guide_trace)):
-                for site in _sites(trace):
-                    log_p = site["log_prob"] / scale
-                    other = [d for d in range(-log_p.dim(), 0) if d not in sizes]
-                    log_w = log_w + sign * (log_p.sum(other, keepdim=True) if other else log_p)
-            # All other dimensions have been summed and have size 1 by now.
-            shape = broadcast_shapes(log_w.shape, tuple(layout.values()))
-            particles.append(log_w.expand(shape).reshape(list(sizes.values())))
-        # One trace holds all particles, or each trace one.
-        log_w = particles[0] if together else torch.stack(particles)
         if doubly:
-            weights = log_w.detach().softmax(0)
-            for trace, own in zip(guide_traces, [weights] if together else weights, strict=True):
-                _weigh_gradients(trace, own.reshape(list(layout.values())), scale)
+            _drop_score(guide_trace, frames, scale)
+        log_w: Any = 0.0
+        for sign, trace in ((1.0, model_trace), (-1.0, guide_trace)):
+            for site in _sites(trace):
+                log_p = site["log_prob"] / scale
+                other = [d for d in range(-log_p.dim(), 0) if d not in sizes]
+                log_w = log_w + sign * (log_p.sum(other, keepdim=True) if other else log_p)
+        # All other dimensions have been summed and have size 1 by now.
+        log_w = log_w.expand(broadcast_shapes(log_w.shape, layout)).reshape([*sizes.values()])
+        log_w = log_w if several else log_w[None]
+        if doubly:
+            weights = log_w.detach().softmax(0).reshape(layout)
+            for site in _random_sites(guide_trace):
+                if site["value"].requires_grad:  # its gradient is multiplied by w~ once more
+                    share = weights.reshape(weights.shape + (1,) * site["fn"].event_dim)
+                    site["value"].register_hook(share.mul)
         return log_w, scale
 
     def row_losses(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
@@ -177,22 +167,6 @@ class ImportanceWeightedELBO(ELBO):
 def _sites(trace: Trace) -> list[Any]:
     """The sites of a trace that have a distribution."""
     return [site for site in trace.nodes.values() if site["type"] == "sample"]
-
-
-class _OneSubsample(Messenger):
-    """The rows that the first particle drew, for every particle that runs after it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._rows: dict[str, Tensor] = {}
-
-    def _pyro_sample(self, msg: Any) -> None:
-        if msg["name"] in self._rows and msg["value"] is None:
-            msg["value"] = self._rows[msg["name"]]
-
-    def _pyro_post_sample(self, msg: Any) -> None:
-        if isinstance(msg["fn"], _Subsample):
-            self._rows[msg["name"]] = msg["value"]
 
 
 def _common_scale(model_trace: Trace, guide_trace: Trace, frames: dict[int, Any]) -> float:
@@ -236,10 +210,10 @@ class _FreshValues(Messenger):
             msg["value"] = value.view_as(value)
 
 
-def _drop_score(guide_trace: Trace, frames: dict[int, Any]) -> None:
+def _drop_score(guide_trace: Trace, frames: dict[int, Any], scale: float) -> None:
     """Take d log q / dphi at fixed z out of the guide's log-densities, whose values stay.
 
-    :param frames: the common plates, by dimension.
+    :param frames: the common plates, by dimension; `scale`: of all sites.
     :raises ValueError: for a guide for which the gradient would be wrong.
     """
     sites = _random_sites(guide_trace)
@@ -251,8 +225,14 @@ def _drop_score(guide_trace: Trace, frames: dict[int, Any]) -> None:
                     f"gradient='dreg': site '{site['name']}' of the guide is outside plate "
                     f"'{frame.name}', so that it has no weight of its own; use gradient='iwae'"
                 )
-        score = site["fn"].log_prob(site["value"].detach(), *site["args"], **site["kwargs"])
-        score = scale_and_mask(score, site["scale"], site["mask"])
+        masks = [site["mask"], *(getattr(fn, "_mask", None) for fn in _layers(site["fn"]))]
+        scaled = isinstance(site["scale"], Tensor) or site["scale"] != scale
+        if scaled or any(mask is not None for mask in masks):
+            raise ValueError(
+                f"gradient='dreg': site '{site['name']}' of the guide has a scale or a mask of its "
+                "own; use gradient='iwae'"
+            )
+        score = scale * site["fn"].log_prob(site["value"].detach(), *site["args"], **site["kwargs"])
         for other in sites if score.requires_grad else ():
             if other is not site and other["value"].requires_grad:
                 (slope,) = torch.autograd.grad(
@@ -265,28 +245,6 @@ def _drop_score(guide_trace: Trace, frames: dict[int, Any]) -> None:
                         f"'{other['name']}'; use gradient='iwae'"
                     )
         site["log_prob"] = site["log_prob"] + (score.detach() - score)
-
-
-def _weigh_gradients(guide_trace: Trace, weights: Tensor, scale: float) -> None:
-    """Have the gradient that reaches each value of the guide multiplied by its weight once more.
-
-    :param weights: w~, with the dimensions of the particles and common plates in their places.
-    :param scale: of the common plates, which is not part of the weights.
-    """
-    for site in _random_sites(guide_trace):
-        if not site["value"].requires_grad:
-            continue
-        share, events = site["scale"] / scale, site["fn"].event_dim  # of log q in the weight
-        if isinstance(share, Tensor):
-            share = share.reshape(share.shape + (1,) * events)
-        inside = [(getattr(fn, "_mask", None), fn.event_dim) for fn in _layers(site["fn"])]
-        for mask, event_dim in [(site["mask"], events), *inside]:
-            if isinstance(mask, Tensor):
-                mask = mask.reshape(mask.shape + (1,) * event_dim)
-            share = share if mask is None or mask is True else share * mask
-        # Where log q has been scaled by s, so has its score: w~ - s w~ (1 - w~).
-        spread = weights.detach().reshape(weights.shape + (1,) * events)
-        site["value"].register_hook((1.0 - share * (1.0 - spread)).mul)
 
 
 def _random_sites(guide_trace: Trace) -> list[Any]:

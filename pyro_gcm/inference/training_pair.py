@@ -18,16 +18,16 @@ from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.inference.reading import Plan, Program
 from pyro_gcm.inference.scored import PaperLoss
-from pyro_gcm.inference.views import ScaleSites, collapse, conditional, given_covariates
+from pyro_gcm.inference.views import ScaleSites, collapse, given_inputs
 from pyro_gcm.prediction.predicted import Dry
 
 ELBOS: dict[str, Callable[..., ELBO]] = {
     "iwae": ImportanceWeightedELBO,
     "dreg": partial(ImportanceWeightedELBO, gradient="dreg"),
-    "elbo": Trace_ELBO,
-    "mean_field": TraceMeanField_ELBO,
-    "renyi": RenyiELBO,
-    "enum": TraceEnum_ELBO,
+    "elbo": partial(Trace_ELBO, vectorize_particles=True),
+    "mean_field": partial(TraceMeanField_ELBO, vectorize_particles=True),
+    "renyi": partial(RenyiELBO, vectorize_particles=True),
+    "enum": partial(TraceEnum_ELBO, vectorize_particles=True),
 }
 
 
@@ -72,7 +72,7 @@ class TrainingPair(NamedTuple):
                 raise ValueError("num_particles must be at least 2 for elbo='renyi'")
             # There is one plate of rows: Pyro need not run the program once more to find that out.
             count = particles if self.sampled else 1
-            bound = ELBOS[elbo](num_particles=count, max_plate_nesting=1, vectorize_particles=True)
+            bound = ELBOS[elbo](num_particles=count, max_plate_nesting=1)
         sums_out = isinstance(bound, TraceEnum_ELBO) or (weighs and elbo == "iwae")
         if self.enumerated and not sums_out:
             raise ValueError(
@@ -105,10 +105,8 @@ def training_pair(model: Any, objective: str) -> TrainingPair:
             f"objective={objective!r} trains every value of z on its own, and site '{others[0]}' "
             "has to be summed out: use objective='conditional'"
         )
-    if "r" in plan.given:
-        program = conditional(story, kernel="k" if "k" in plan.left else None)
-    else:
-        program = given_covariates(story) if "x" in plan.given else collapse(story)
+    given = given_inputs(story, plan.given)
+    program = collapse(given, kernel="k" if "k" in plan.left else None)
     shared = tuple(name for name in sampled if name not in read.in_guide)
     loss = PaperLoss if objective == "paper" else None
     guide = partial(model.guide_of, plan)

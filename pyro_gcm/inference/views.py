@@ -19,7 +19,6 @@ from pyro.poutine.scale_messenger import ScaleMessenger
 from torch import Tensor
 
 from pyro_gcm._utils.validation import positive
-from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions.base import Left
 from pyro_gcm.distributions.costs import CostsInUnits, CostUnits
 from pyro_gcm.inference.reading import Program
@@ -70,15 +69,16 @@ def uncollapse(
     return _wrap(UncollapseMessenger(cost, outcome, kernel), model)
 
 
-def given_inputs(model: Program) -> Program:
+def given_inputs(model: Program, inputs: Collection[str] = ("x", "r")) -> Program:
     """The program with x and r as inputs: sites x, r and w are kept from every handler outside.
 
     A latent variable that r depends on is drawn from its distribution given x and r, where its site
     says so: `infer={"given_inputs": function -> distribution}`, as k of `IGCM` does.
 
-    :raises RuntimeError: when run without x or r.
+    :param inputs: those of x and r that are; w is hidden beside r.
+    :raises RuntimeError: when run without them.
     """
-    return _wrap(HideInputsMessenger(("x", "r", "w")), model)
+    return _wrap(HideInputsMessenger(inputs), model)
 
 
 def conditional(model: Program, *, kernel: str | None = None) -> Program:
@@ -92,11 +92,6 @@ def conditional(model: Program, *, kernel: str | None = None) -> Program:
     :raises RuntimeError: when run without x or r.
     """
     return collapse(given_inputs(model), kernel=kernel)
-
-
-def given_covariates(model: Program) -> Program:
-    """p(y, r | x) as a program of its own: x an input, c collapsed (`IGCM`)."""
-    return collapse(_wrap(HideInputsMessenger(("x",)), model))
 
 
 def temper(program: Program, scale: float, *, sites: Collection[str] = ("z",)) -> Program:
@@ -201,25 +196,23 @@ class UncollapseMessenger(CollapseMessenger):
             finally:
                 self._recovering = False
         elif self._recovering and isinstance(fn := msg["fn"], _GuardedSite):
-            fn.cost, fn.site_mask = None if msg["is_observed"] else msg["value"], msg["mask"]
-            y = getattr(fn.base_dist, "outcome", None)  # which may not decide the event
-            fn.jumps = y is not None and bool(((y > 0) & (y < 1)).any())
+            fn.drawn_by = "guide" if _has_gradient(msg) else None
 
 
 class HideInputsMessenger(Messenger):
     """Keeps inputs from every handler outside."""
 
-    def __init__(self, names: tuple[str, ...]) -> None:
+    def __init__(self, inputs: Collection[str]) -> None:
         super().__init__()
-        self.names = names
+        self.inputs = inputs
 
     def _pyro_sample(self, msg: Any) -> None:
-        name = msg["name"]
-        if name in ("x", "r") and name in self.names and not msg["is_observed"]:
+        name, hides_r = msg["name"], "r" in self.inputs
+        if name in self.inputs and not msg["is_observed"]:
             raise RuntimeError(f"conditional: '{name}', an input of p(y | x, r), must be given")
-        if name in self.names:
+        if name in self.inputs or (name == "w" and hides_r):
             msg["stop"] = True
-        elif "r" in self.names and "given_inputs" in msg["infer"]:
+        elif hides_r and "given_inputs" in msg["infer"]:
             msg["fn"] = msg["infer"]["given_inputs"]().expand(msg["fn"].batch_shape)
 
 
@@ -239,37 +232,41 @@ class SiteGuard(Messenger):
     """Raises an error where a program would be trained on another bound than it looks.
 
     A cost drawn from p(c|z), or by an autoguide, contradicts an observed y most of the time, so
-    that the density of y is 0. Drawing is harmless; asking for that density raises, and for the
-    draws of a guide for its gradient. A finite site that the guide leaves out is to be summed out.
+    that the density of y is 0. Drawing is harmless; asking for that density raises. A finite site
+    that the guide leaves out is to be summed out.
     """
 
-    _infer, _from_prior, _guided = None, False, None
+    _infer: Any = None
+    #: Who has drawn site c: "prior", "guide", along whose draws a gradient is taken, or None.
+    _drawn_by: str | None = None
 
     def _pyro_sample(self, msg: Any) -> None:
         if msg["name"] == "c":
             self._infer = msg["infer"]
-        elif msg["name"] == "y":
-            given = isinstance(getattr(msg["fn"], "cost", None), Tensor)
-            if (given and self._guided is not None) or (self._from_prior and msg["is_observed"]):
-                msg["fn"] = _GuardedSite(msg["fn"], 0)
+        elif msg["name"] == "y" and (
+            self._drawn_by == "guide" or (self._drawn_by and msg["is_observed"])
+        ):
+            msg["fn"] = _GuardedSite(msg["fn"], 0)
 
     def _pyro_post_sample(self, msg: Any) -> None:
-        fn, drawn = msg["fn"], not msg["is_observed"]
-        if msg["infer"].get("enumerate") and drawn:
+        if msg["infer"].get("enumerate") and not msg["is_observed"]:
             _check_summed_out(msg)
         if msg["name"] == "c":
-            if "prior" in msg["infer"] and drawn:  # of an AutoMessenger
+            if "prior" in msg["infer"] and not msg["is_observed"]:  # of an AutoMessenger
                 raise RuntimeError(
                     f"the guide, such as AutoNormalMessenger, draws site 'c', without y. {_CURE}"
                 )
             # A guide's replay and `collapse` each bring an `infer` of their own.
-            self._from_prior = drawn and msg["infer"] is self._infer
-            value = msg["value"]
-            guided = drawn and isinstance(value, Tensor) and value.requires_grad
-            self._guided = value if guided else None
-        elif isinstance(fn, _GuardedSite):
-            fn.from_prior, fn.cost = self._from_prior and not drawn, self._guided
-            fn.site_mask, fn.jumps = msg["mask"], not fn.support.is_discrete
+            from_prior = not msg["is_observed"] and msg["infer"] is self._infer
+            self._drawn_by = "prior" if from_prior else "guide" if _has_gradient(msg) else None
+        elif isinstance(msg["fn"], _GuardedSite):
+            msg["fn"].drawn_by = self._drawn_by
+
+
+def _has_gradient(msg: Any) -> bool:
+    """Whether the value of a site was drawn, with a gradient."""
+    value = msg["value"]
+    return not msg["is_observed"] and isinstance(value, Tensor) and value.requires_grad
 
 
 def _check_summed_out(msg: Any) -> None:
@@ -294,43 +291,22 @@ class _GuardedSite(Independent):
     the draws of a guide does not see that edge, and the bound is -inf.
     """
 
-    from_prior = False
-    #: That a guide has drawn; with the site's mask, and whether the density jumps elsewhere.
-    cost: Tensor | None = None
-    site_mask: Any = None
-    jumps = False
+    drawn_by: str | None = None
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Log-density, whose gradient with respect to a guided cost is refused where it is wrong.
+        """Log-density, which is refused for a cost from its prior, or one of a guide against y.
 
-        :raises RuntimeError: for a cost from its prior, unless the program is rendered.
+        :raises RuntimeError: unless the program is rendered.
         """
-        if self.from_prior and not get_provenance(value):
+        if self.drawn_by == "prior" and not get_provenance(value):
             raise RuntimeError(
                 "site 'c' was drawn from p(c|z) although y is observed, so the draw contradicts y. "
                 f"{_CURE}"
             )
         log_p: Tensor = super().log_prob(value)
-        if self.cost is None or not (self.cost.requires_grad and torch.is_grad_enabled()):
-            return log_p
-        contradicts = log_p == -math.inf
-        if self.site_mask is not None:
-            contradicts = contradicts & self.site_mask
-        refused = bool(contradicts.any())
-
-        def tell(gradient: Tensor) -> None:
-            if refused:
-                raise RuntimeError(
-                    "the guide, such as AutoNormal, draws site 'c' where it contradicts y: the "
-                    f"density is 0 there and the loss infinite. {_CURE}"
-                )
-            warn_user(
-                "the density of y given c jumps where a cost meets its revenue; the gradient along "
-                f"reparametrised draws of site 'c' does not see that, and is biased. {_CURE}"
+        if self.drawn_by == "guide" and torch.is_grad_enabled() and (log_p == -math.inf).any():
+            raise RuntimeError(
+                "the guide, such as AutoNormal, draws site 'c' where it contradicts y: the density "
+                f"is 0 there and the loss infinite. {_CURE}"
             )
-
-        if refused or self.jumps:
-            along = (0.0 * self.cost.nan_to_num()).sum()
-            along.register_hook(tell)
-            log_p = log_p + along
         return log_p

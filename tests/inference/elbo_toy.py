@@ -17,7 +17,6 @@ from pyro_gcm.inference import ImportanceWeightedELBO
 FULL, ROWS, DIM, N = 60, 6, 2, 5
 DTYPE = torch.float64
 
-loops = pytest.mark.parametrize("vectorized", [True, False], ids=["vectorised", "looped"])
 counts = pytest.mark.parametrize("num_particles", [1, N], ids=lambda n: f"N={n}")
 
 

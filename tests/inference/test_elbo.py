@@ -12,7 +12,7 @@ import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
-from elbo_toy import FULL, ROWS, Toy, counts, given_rows, loops, normal, random_rows, whole
+from elbo_toy import FULL, ROWS, Toy, counts, given_rows, normal, random_rows, whole
 from pyro.infer import RenyiELBO, Trace_ELBO
 from torch import Tensor
 
@@ -45,14 +45,11 @@ def same_loss_and_gradients(toy: Toy, loss: Tensor, expected: Tensor) -> None:
 @plates
 @counts
 @orders
-@loops
 def test_loss_and_gradients_equal_the_hand_written_bound_per_datum(
-    plate: Callable[[], Any], rows: int, num_particles: int, alpha: float, vectorized: bool
+    plate: Callable[[], Any], rows: int, num_particles: int, alpha: float
 ) -> None:
     toy = Toy(plate)
-    elbo = ImportanceWeightedELBO(
-        num_particles, alpha, max_plate_nesting=1, vectorize_particles=vectorized
-    )
+    elbo = ImportanceWeightedELBO(num_particles, alpha, max_plate_nesting=1)
     loss = elbo.differentiable_loss(toy.model, toy.guide)
     log_w = toy.log_weights()
     assert log_w.shape == (num_particles, rows)
@@ -67,19 +64,17 @@ def test_loss_and_gradients_equal_the_hand_written_bound_per_datum(
 def test_loss_equals_those_of_pyro_where_they_are_per_datum(
     count: int, mine: dict[str, Any], theirs: Any
 ) -> None:
-    toy, options = Toy(whole), {"max_plate_nesting": 1, "vectorize_particles": True}
-    losses = []
+    toy, losses = Toy(whole), []
+    theirs = partial(theirs, vectorize_particles=True)
     for elbo in (partial(ImportanceWeightedELBO, **mine), theirs):
         torch.manual_seed(1)
-        losses.append(float(elbo(num_particles=count, **options).loss(toy.model, toy.guide)))
+        bound = elbo(num_particles=count, max_plate_nesting=1)
+        losses.append(float(bound.loss(toy.model, toy.guide)))
     assert losses[0] == pytest.approx(losses[1], rel=1e-12)
 
 
-@loops
 @counts
-def test_log_weights_without_a_plate_have_one_dimension(
-    num_particles: int, vectorized: bool
-) -> None:
+def test_log_weights_without_a_plate_have_one_dimension(num_particles: int) -> None:
     drawn = []
 
     def model() -> None:
@@ -89,9 +84,7 @@ def test_log_weights_without_a_plate_have_one_dimension(
     def guide() -> None:
         drawn.append(pyro.sample("z", dist.Normal(torch.ones(3), 2.0).to_event(1)))
 
-    elbo = ImportanceWeightedELBO(
-        num_particles, max_plate_nesting=0, vectorize_particles=vectorized
-    )
+    elbo = ImportanceWeightedELBO(num_particles, max_plate_nesting=0)
     log_w = elbo.log_weights(model, guide)
     assert log_w.shape == (num_particles,)
     z = torch.cat([draw.reshape(-1, 3) for draw in drawn])
@@ -109,8 +102,7 @@ def test_log_weights_keep_every_common_plate() -> None:
     assert elbo.log_weights(model, poutine.block(model, hide=["y"])).shape == (7, 3, 5)
 
 
-@loops
-def test_site_outside_the_plate_gives_weights_of_the_whole_batch(vectorized: bool) -> None:
+def test_site_outside_the_plate_gives_weights_of_the_whole_batch() -> None:
     toy = Toy(whole)
     drawn = []
 
@@ -122,7 +114,7 @@ def test_site_outside_the_plate_gives_weights_of_the_whole_batch(vectorized: boo
         drawn.append(pyro.sample("shared", dist.Normal(1.0, 0.5)))
         toy.guide()
 
-    elbo = ImportanceWeightedELBO(4, max_plate_nesting=1, vectorize_particles=vectorized)
+    elbo = ImportanceWeightedELBO(4, max_plate_nesting=1)
 
     def by_hand() -> Tensor:
         shared = torch.cat([draw.reshape(-1) for draw in drawn])

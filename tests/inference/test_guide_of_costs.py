@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyro
@@ -101,25 +102,8 @@ def test_a_guide_that_respects_y_trains(program: str) -> None:
         trained(EXPLICIT[program](model), Truncated(model, agrees=False), rows())
 
 
-def test_masked_outcomes_are_not_contradicted() -> None:
-    model, (x, r, y) = GCM(3, 2, z_dim=2), rows()
-    program = poutine.mask(model.model, mask=torch.zeros(8, dtype=torch.bool))
-    guide = poutine.mask(Truncated(model, agrees=False), mask=torch.zeros(8, dtype=torch.bool))
-    assert trained(program, guide, (x, r, y)) == [0.0, 0.0, 0.0]
-
-
-@pytest.mark.parametrize(("kind", "program"), [(GCM, "explicit"), (IGCM, "uncollapsed")])
-def test_gradients_that_miss_a_jump_are_announced(kind: type, program: str) -> None:
-    """Given a continuous y either side of the revenue is possible, and the density jumps there."""
-    explicit = EXPLICIT[program](kind(3, 2, z_dim=2, response="continuous"))
-    with pytest.warns(UserWarning, match="jumps where a cost meets its revenue.*collapse"):
-        losses = trained(explicit, autoguide.AutoNormal(explicit), rows())
-    assert all(map(math.isfinite, losses))
-
-
-@pytest.mark.filterwarnings("error:the density of y given c jumps")
 @programs
-def test_a_response_without_a_jump_is_trained_in_silence(program: str) -> None:
+def test_a_response_without_an_edge_is_trained(program: str) -> None:
     explicit = EXPLICIT[program](GCM(3, 1, z_dim=2, response="quantile"))
     x, r, y = rows()
     losses = trained(explicit, autoguide.AutoNormal(explicit), (x, r[:, :1].sigmoid(), y))
@@ -135,23 +119,20 @@ def pair(response: str) -> tuple[GCM, Tensor, Tensor, Tensor]:
     return GCM(3, r_dim, response=response), torch.randn(4, 3), torch.rand(4, r_dim), y
 
 
-@pytest.mark.parametrize("vectorized", [True, False], ids=["vectorised", "looped"])
 @pytest.mark.parametrize(
     ("elbo", "response"),
     [
         (ImportanceWeightedELBO, "binary"),
         (Trace_ELBO, "continuous"),
-        (TraceMeanField_ELBO, "quantile"),
+        (partial(TraceMeanField_ELBO, vectorize_particles=True), "quantile"),
         (RenyiELBO, "binary"),
     ],
 )
 # Pyro's own check finds w and c missing first, and only warns.
 @pytest.mark.filterwarnings("ignore:Found vars in model but not guide")
-def test_every_bound_of_the_explicit_program_points_to_collapse(
-    elbo: Any, vectorized: bool, response: str
-) -> None:
+def test_every_bound_of_the_explicit_program_points_to_collapse(elbo: Any, response: str) -> None:
     model, *rows = pair(response)
-    bound = elbo(num_particles=2, max_plate_nesting=1, vectorize_particles=vectorized)
+    bound = elbo(num_particles=2, max_plate_nesting=1)
     for run in (bound.loss, bound.loss_and_grads):
         with pytest.raises(RuntimeError, match=r"'c' was drawn from p\(c\|z\).*collapse\(model\)"):
             run(model.model, model.guide, *rows)
@@ -170,4 +151,4 @@ def test_costs_without_a_gradient_get_none_from_the_revenues_they_are_compared_w
     model = GCM(3, 2, p0="constant", response="continuous")
     trace = poutine.trace(model.model).get_trace(x, r.requires_grad_())
     assert not trace.nodes["c"]["value"].requires_grad
-    trace.log_prob_sum().backward()  # without a warning that gradients along costs are biased
+    trace.log_prob_sum().backward()  # without an error that costs contradict y

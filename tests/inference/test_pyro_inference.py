@@ -33,7 +33,7 @@ from pyro_gcm.inference.program_arviz import imported_arviz
 
 def by_svi(model: GCM, rows: Rows, bound: Any = Trace_ELBO, steps: int = 25) -> list[float]:
     """Losses a row of full-batch steps."""
-    elbo = bound(num_particles=8, max_plate_nesting=1, vectorize_particles=True)
+    elbo = bound(num_particles=8, max_plate_nesting=1)
     svi = SVI(conditional(model.model), model.guide, pyro.optim.Adam({"lr": 0.03}), elbo)
     rows = rows._replace(r=(rows.r - 60.0) / 6.0)  # SVI learns no units
     return [float(svi.step(*rows)) / len(rows.x) for _ in range(steps)]
@@ -86,7 +86,7 @@ def test_svi_goes_on_with_a_model_that_fit_has_trained(toy: Rows) -> None:
 def test_a_torch_optimiser_trains_the_bound_as_a_module(bound: Any, toy: Rows) -> None:
     model = GCM(3, 2)
     before = weights(model)
-    elbo = bound(num_particles=8, max_plate_nesting=1, vectorize_particles=True)
+    elbo = bound(num_particles=8, max_plate_nesting=1)
     module = elbo(conditional(model), model.guide)
     rows = toy._replace(r=(toy.r - 60.0) / 6.0)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.03)

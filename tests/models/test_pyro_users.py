@@ -84,7 +84,9 @@ ELBOS: dict[str, Any] = {
     "JitTraceGraph": infer.JitTraceGraph_ELBO,
     "JitTraceEnum": infer.JitTraceEnum_ELBO,
     "JitTraceMeanField": infer.JitTraceMeanField_ELBO,
-    "importance-weighted": ImportanceWeightedELBO,
+    "importance-weighted": lambda vectorize_particles=True, **options: ImportanceWeightedELBO(
+        **options
+    ),
     "wake-sleep": lambda num_particles=2, **options: infer.ReweightedWakeSleep(
         num_particles=2, vectorize_particles=False, max_plate_nesting=1
     ),

@@ -180,7 +180,7 @@ def evaluate(combination: Combination, model: Any) -> float:
     particles = NUM_PARTICLES if pair.sampled else 1
     loss = elbo(combination.bound)
     if isinstance(loss, str):
-        loss = ELBOS[loss](num_particles=particles, max_plate_nesting=1, vectorize_particles=True)
+        loss = ELBOS[loss](num_particles=particles, max_plate_nesting=1)
     repeated = [
         column.repeat(ESTIMATES, *(1,) * (column.dim() - 1)) for column in rows(combination)[:3]
     ]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +31,8 @@ _inside: list[tuple[int, int]] = []
 #: How many are inside `evaluating` with a part that was in training mode, by its id.
 _users: Counter[int] = Counter()
 _counting = threading.Lock()
-_state = threading.RLock()
+#: Inside, no other thread is inside.
+exclusively = threading.RLock()
 
 
 @contextmanager
@@ -124,11 +125,6 @@ def check_trainable(model: nn.Module) -> None:
         )
 
 
-def exclusively() -> AbstractContextManager[object]:
-    """Inside, no other thread is inside."""
-    return _state
-
-
 class Randomness:
     """States of torch's generators that belong to one computation.
 
@@ -146,7 +142,7 @@ class Randomness:
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """Inside, torch's generators go on from these states; afterwards they are as before."""
-        with exclusively(), torch.random.fork_rng([] if self.cuda is None else [self._device]):
+        with exclusively, torch.random.fork_rng([] if self.cuda is None else [self._device]):
             torch.set_rng_state(self.cpu)
             if self.cuda is not None:
                 torch.cuda.set_rng_state(self.cuda, self._device)

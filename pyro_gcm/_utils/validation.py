@@ -1,9 +1,13 @@
-"""Checks of user input whose errors name the argument, its value and the expected one."""
+"""What users are told: checks of input, whose errors name the argument, and warnings."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence, Sized
+import sys
+import warnings
+from collections.abc import Callable, Collection, Iterator, Sequence, Sized
+from contextlib import contextmanager
+from contextvars import ContextVar
 from numbers import Real
 from typing import Any
 
@@ -287,3 +291,34 @@ def shown(value: Any) -> str:
     """A value in one line of an error message, or its type where it is too long."""
     text = repr(value)
     return text if len(text) <= 80 and "\n" not in text else kind(value)
+
+
+# Warnings
+
+_INSIDE = ("pyro", "torch", "contextlib", "functools")  # "pyro" stands for pyro_gcm as well
+
+_TOLD: ContextVar[set[str] | None] = ContextVar("told", default=None)
+
+
+@contextmanager
+def told_once() -> Iterator[None]:
+    """Inside, `warn_user` says nothing twice: a fit of several models has one warning."""
+    token = _TOLD.set(set() if (told := _TOLD.get()) is None else told)
+    try:
+        yield
+    finally:
+        _TOLD.reset(token)
+
+
+def warn_user(message: str) -> None:
+    """Warn at the innermost call that is not inside this package, Pyro or torch."""
+    told = _TOLD.get()
+    if told is not None:
+        if message in told:
+            return
+        told.add(message)
+    level = 1
+    frame: Any = sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_INSIDE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)

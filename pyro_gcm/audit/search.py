@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pyro_gcm._utils.warn import warn_user
+from pyro_gcm._utils.validation import warn_user
 from pyro_gcm.audit.pairs import Array, Call, Pairs, Space, grid_pairs, random_pairs, worsened_pairs
 from pyro_gcm.audit.result import MonotonicityAudit, Witness
 

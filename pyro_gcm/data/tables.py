@@ -22,8 +22,7 @@ import numpy.typing as npt
 import pandas as pd
 from torch import Tensor
 
-from pyro_gcm._utils.validation import WrongCell, as_tensor, shown
-from pyro_gcm._utils.warn import warn_user
+from pyro_gcm._utils.validation import WrongCell, as_tensor, shown, warn_user
 
 #: Columns of times, by the name of their narwhals dtype, and single values.
 _TIMES = ("Datetime", "Date", "Time", "Duration")

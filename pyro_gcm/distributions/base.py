@@ -27,14 +27,6 @@ class Expandable(TorchDistribution):
 
     arg_constraints: dict[str, Any] = {}
 
-    @classmethod
-    def infer_shapes(cls, **arg_shapes: Any) -> tuple[torch.Size, torch.Size]:
-        """Refuse: the shape of an event is not that of its costs.
-
-        :raises NotImplementedError: always.
-        """
-        raise NotImplementedError("the shape of an event is not that of its costs")
-
     def expand(self: Own, batch_shape: Any, _instance: Any = None) -> Own:
         """The same distribution with a larger batch shape; nothing is copied.
 

@@ -14,15 +14,21 @@ from functools import cached_property, partial
 from typing import Any
 
 import torch
+from pyro.distributions import TorchDistribution
 from torch import Tensor
 
 from pyro_gcm._utils.torch_state import in_transform
-from pyro_gcm.distributions.base import Expandable
-from pyro_gcm.distributions.costs import prepend_atom
-from pyro_gcm.distributions.families import cost_family, tail_log_probs
+from pyro_gcm._utils.validation import broadcast_shapes
+from pyro_gcm.distributions.base import Expandable, Left
+from pyro_gcm.distributions.costs import InfiniteCost, prepend_atom
+from pyro_gcm.distributions.families import (
+    cost_family,
+    gaussian_difference,
+    operand,
+    tail_log_probs,
+)
 from pyro_gcm.distributions.numerics import log_any, probit
 from pyro_gcm.distributions.products import Rising, from_planes, on_grid, planes, probabilities
-from pyro_gcm.distributions.standard_families import StandardFamily
 
 #: Below this probability the product form may have lost digits, and the log form takes its place.
 SMALLEST_PRODUCT = 1e-260
@@ -35,20 +41,60 @@ class EventForms(Expandable):
     lies; `base_dist` is None where cost and revenue are both tensors.
     """
 
-    cost: Any
-    revenue: Any
-    cost_event_dim: int
-    base_dist: Any
-    #: The family of the random side in product form, if it has one. Under `torch.func` everything
-    #: is in log form, which has no step that depends on values.
-    standard: StandardFamily | None
-    point: Tensor
-    device: torch.device
-    #: (K,) or (G, K), of cost and revenue together.
-    cost_shape: torch.Size
-    #: Log-odds of an infinite cost, [..., (G)], or None.
-    logits: Tensor | None
-    with_revenue: Callable[[Tensor], Any]
+    def __init__(
+        self,
+        cost: Tensor | TorchDistribution,
+        revenue: Tensor | TorchDistribution,
+        *,
+        cost_event_dim: int | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        if isinstance(cost, Left):
+            cost_event_dim, cost = cost_event_dim or len(cost.fn.event_shape), cost.side
+        revenue = revenue.side if isinstance(revenue, Left) else revenue
+        finite, self.logits = cost, None
+        if isinstance(cost, InfiniteCost):
+            finite, self.logits = cost.cost, cost.logits
+        of_cost, like, cost_shape, cost_dim = operand("cost", finite)
+        of_revenue, other, revenue_shape, revenue_dim = operand("revenue", revenue)
+        event_dim = cost_event_dim or max(cost_dim, revenue_dim) or 1
+        for name, found in (("cost", cost_dim), ("revenue", revenue_dim)):
+            if found not in (0, event_dim) or event_dim > 2:
+                raise ValueError(
+                    f"{name} has event_dim {found or event_dim}, expected {min(event_dim, 2)}"
+                )
+        if event_dim == 2 and of_revenue is not None:
+            raise ValueError(
+                "revenue is a distribution, but alternatives share their revenue, so that the "
+                "events are not independent: sample the revenue and pass the draws"
+            )
+        shape = broadcast_shapes(cost_shape, revenue_shape)
+        split = len(shape) - event_dim
+        if split < 0:
+            raise ValueError(
+                f"cost must have at least {event_dim} dimensions with revenue, got shapes "
+                f"{tuple(cost_shape)} and {tuple(revenue_shape)}"
+            )
+        self.cost: Any = cost
+        self.revenue: Any = revenue
+        self.cost_event_dim, self.cost_shape = event_dim, shape[split:]
+        # c against r, r against c, or c - r against 0.
+        if of_cost is None:
+            self.base_dist, self.point = of_revenue, like
+        elif of_revenue is None:
+            self.base_dist, self.point = of_cost, other
+        else:
+            self.base_dist = gaussian_difference(of_cost, of_revenue)
+            self.point = torch.zeros_like(self.base_dist.loc)
+        base = self.base_dist
+        # Under `torch.func` everything is in log form, which has no step that depends on values.
+        self.standard = None if base is None else cost_family(type(base)).standard
+        dtype = torch.promote_types(like.dtype, other.dtype)
+        self.dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
+        self.device = like.device
+        super().__init__(shape[:split], torch.Size(), validate_args=validate_args)
+        if self._validate_args and isinstance(revenue, Tensor) and revenue.isnan().any():
+            raise ValueError("revenue contains NaN")
 
     def log_probs64(self) -> tuple[Tensor, Tensor]:
         """log Pr(y = 0) and log Pr(y = 1) in float64, each of shape `batch_shape`."""
@@ -175,8 +221,6 @@ class EventForms(Expandable):
         # Against a known cost it is the revenue that has to be above.
         return (log_above, log_below) if isinstance(self.cost, Tensor) else (log_below, log_above)
 
-    # Parts of the event
-
     @property
     def has_rows(self) -> bool:
         """Whether rows of the last batch dimension can be computed apart, with the same bits."""
@@ -188,6 +232,19 @@ class EventForms(Expandable):
         new = self._of(partial(some, rows=rows), (*self.batch_shape[:-1], count))
         if self.logits is not None and self.odds64 is not None:
             new.odds64 = some(self.odds64, len(self.cost_shape) - 1, rows)
+        return new
+
+    def with_revenue(self, revenue: Tensor) -> Any:
+        """The same event at other values of what is known, [..., (G,) K], which are not checked."""
+        if not torch.is_grad_enabled():
+            self.rising  # noqa: B018  (which the copy has as well)
+        new, dims = copy.copy(self), len(self.cost_shape)
+        new.__dict__.pop("points", None)
+        new.revenue = new.point = revenue
+        shapes = [revenue.shape[:-dims], self.base_dist.batch_shape[:-dims]]
+        if self.logits is not None:
+            shapes.append(self.logits.shape[: self.logits.dim() - dims + 1])
+        new._batch_shape = broadcast_shapes(*shapes)
         return new
 
     def _where(self, chosen: Tensor) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any, NamedTuple
 
+import pyro.distributions as dist
 import torch
 from pyro.distributions.torch_distribution import ExpandedDistribution
 from torch import Tensor
@@ -182,6 +183,17 @@ def log_interval(base: Any, low: Tensor, high: Tensor) -> Tensor:
     more = torch.where(from_below, below_high, above_low)
     less = torch.where(from_below, below_low, above_high)
     return more + log1mexp((less - more).clamp(max=-1e-300))
+
+
+def gaussian_difference(cost: Any, revenue: Any) -> Any:
+    """The distribution of c - r for independent Gaussian c and r (E_k in the paper's IGCM)."""
+    if not all(isinstance(base, torch.distributions.Normal) for base in (cost, revenue)):
+        raise ValueError(
+            "a random revenue has a closed form for Gaussian cost and Gaussian revenue only, got "
+            f"{type(cost).__name__} and {type(revenue).__name__}: sample the revenue"
+        )
+    scale = torch.hypot(cost.scale.double(), revenue.scale.double())
+    return dist.Normal(cost.loc.double() - revenue.loc.double(), scale)
 
 
 def draws_between(

@@ -35,8 +35,6 @@ class LatentMixture(Expandable):
     :param scale: factor of the units, > 0.
     :param log_weights: log-weights of the draws, normalised over dimension 0 of [N, ...]; equal
         weights by default.
-    :raises ValueError: for a component without draws or of another event shape, and for weights
-        that are not normalised.
     """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
@@ -51,11 +49,6 @@ class LatentMixture(Expandable):
         *,
         validate_args: bool | None = None,
     ) -> None:
-        if not component.batch_shape or len(component.event_shape) not in (1, 2):
-            raise ValueError(
-                "component must have batch shape [N, ...] and event shape [K] or [G, K], got "
-                f"{tuple(component.batch_shape)} and {tuple(component.event_shape)}"
-            )
         self.component, self.loc, self.scale = component, loc, scale
         if log_weights is None:
             log_weights = loc.new_tensor(-math.log(component.batch_shape[0]), dtype=torch.float64)
@@ -64,8 +57,6 @@ class LatentMixture(Expandable):
         self._own_dims = len(component.batch_shape) - 1
         batch_shape = component.batch_shape[1:]
         super().__init__(batch_shape, component.event_shape, validate_args=validate_args)
-        if self._validate_args and not (self.log_weights.logsumexp(0).abs() < 1e-3).all():
-            raise ValueError("log_weights must be normalised over dimension 0")
 
     def _average(self, values: Tensor) -> Tensor:
         """Weighted mean of `[N, ...] + event_shape` over the draws."""
@@ -245,12 +236,7 @@ def linear_gaussian_posterior(prior: Any, loading: Tensor, noise: Any, value: Te
     :param loading: W, [m, K].
     :param noise: normal of batch shape [...] and event shape [m].
     :param value: r, [..., m].
-    :raises ValueError: if prior or noise is not normal with independent coordinates.
     """
-    for name, part in (("prior", prior), ("noise", noise)):
-        if not is_independent_normal(part):
-            got = type(coordinates(part)).__name__
-            raise ValueError(f"{name} must be normal with independent coordinates, got {got}")
     k, dr = coordinates(prior), coordinates(noise)
     precision_k, precision_r = k.scale**-2, dr.scale**-2
     weighted = loading.mT * precision_r.unsqueeze(-2)  # W' S_r^-1, [..., K, m]

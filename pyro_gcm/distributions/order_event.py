@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 from functools import cached_property
 from typing import Any
 
 import torch
-from pyro.distributions import Normal, TorchDistribution, constraints
-from pyro.distributions.util import broadcast_shape
+from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from pyro_gcm._utils.validation import broadcast_shapes
-from pyro_gcm.distributions.base import Enumerable, EventOutcome, Left
+from pyro_gcm.distributions.base import Enumerable, EventOutcome
 from pyro_gcm.distributions.costs import InfiniteCost
 from pyro_gcm.distributions.event_forms import EventForms
-from pyro_gcm.distributions.families import cost_family, operand
 from pyro_gcm.distributions.posteriors import CostPosterior, RevenuePosterior
 
 
@@ -86,60 +82,6 @@ class OrderEvent(EventForms, BinaryOutcome):
     :raises TypeError: for a cost family that is not registered.
     """
 
-    def __init__(
-        self,
-        cost: Tensor | TorchDistribution,
-        revenue: Tensor | TorchDistribution,
-        *,
-        cost_event_dim: int | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
-        if isinstance(cost, Left):
-            cost_event_dim, cost = cost_event_dim or len(cost.fn.event_shape), cost.side
-        revenue = revenue.side if isinstance(revenue, Left) else revenue
-        finite, self.logits = cost, None
-        if isinstance(cost, InfiniteCost):
-            finite, self.logits = cost.cost, cost.logits
-        of_cost, like, cost_shape, cost_dim = operand("cost", finite)
-        of_revenue, other, revenue_shape, revenue_dim = operand("revenue", revenue)
-        event_dim = cost_event_dim or max(cost_dim, revenue_dim) or 1
-        for name, found in (("cost", cost_dim), ("revenue", revenue_dim)):
-            if found not in (0, event_dim) or event_dim > 2:
-                raise ValueError(
-                    f"{name} has event_dim {found or event_dim}, expected {min(event_dim, 2)}"
-                )
-        if event_dim == 2 and of_revenue is not None:
-            raise ValueError(
-                "revenue is a distribution, but alternatives share their revenue, so that the "
-                "events are not independent: sample the revenue and pass the draws"
-            )
-        shape = torch.Size(broadcast_shape(cost_shape, revenue_shape))
-        split = len(shape) - event_dim
-        if split < 0:
-            raise ValueError(
-                f"cost must have at least {event_dim} dimensions with revenue, got shapes "
-                f"{tuple(cost_shape)} and {tuple(revenue_shape)}"
-            )
-        self.cost, self.revenue, self.cost_event_dim = cost, revenue, event_dim
-        self.cost_shape = shape[split:]
-        # A coordinate is random through `base_dist`, and the event asks on which side of `point`
-        # it lies: c against r, r against c, or c - r against 0.
-        if of_cost is None:
-            self.base_dist, self.point = of_revenue, like
-        elif of_revenue is None:
-            self.base_dist, self.point = of_cost, other
-        else:
-            self.base_dist = _gaussian_difference(of_cost, of_revenue)
-            self.point = torch.zeros_like(self.base_dist.loc)
-        base = self.base_dist
-        self.standard = None if base is None else cost_family(type(base)).standard
-        dtype = torch.promote_types(like.dtype, other.dtype)
-        self.dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
-        self.device = like.device
-        super().__init__(shape[:split], torch.Size(), validate_args=validate_args)
-        if self._validate_args and isinstance(revenue, Tensor) and revenue.isnan().any():
-            raise ValueError("revenue contains NaN")
-
     def given_cost(self, cost: Tensor) -> OrderEvent:
         """The event itself, for a draw of the costs."""
         return self.replaced(cost, self.revenue)
@@ -171,19 +113,6 @@ class OrderEvent(EventForms, BinaryOutcome):
             difference = InfiniteCost(difference, self.logits)
         return OrderEvent(difference, self.point)
 
-    def with_revenue(self, revenue: Tensor) -> OrderEvent:
-        """The same event at other values of what is known, [..., (G,) K], which are not checked."""
-        if not torch.is_grad_enabled():
-            self.rising  # noqa: B018  (which the copy has as well)
-        new, dims = copy.copy(self), len(self.cost_shape)
-        new.__dict__.pop("points", None)
-        new.revenue = new.point = revenue
-        shapes = [revenue.shape[:-dims], self.base_dist.batch_shape[:-dims]]
-        if self.logits is not None:
-            shapes.append(self.logits.shape[: self.logits.dim() - dims + 1])
-        new._batch_shape = broadcast_shapes(*shapes)
-        return new
-
     def log_probs(self) -> tuple[Tensor, Tensor]:
         """log Pr(y = 0) and log Pr(y = 1), each of shape `batch_shape`."""
         log_zero, log_one = self.log_probs64()
@@ -196,24 +125,6 @@ class OrderEvent(EventForms, BinaryOutcome):
     def revenue_posterior(self, y: Tensor) -> RevenuePosterior:
         """p(r | y), exact, for a random cost and a random revenue."""
         return RevenuePosterior(self, y, validate_args=self._validate_args)
-
-    def entropy(self) -> Tensor:
-        """Entropy of y in nats."""
-        # An impossible outcome, which has no finite logarithm, adds nothing.
-        logs = (log_p.clamp_min(-1e4) for log_p in self.log_probs64())
-        zero, one = (log_p.exp() * -log_p for log_p in logs)
-        return (zero + one).to(self.dtype)
-
-
-def _gaussian_difference(cost: Any, revenue: Any) -> Normal:
-    """The distribution of c - r for independent Gaussian c and r (E_k in the paper's IGCM)."""
-    if not all(isinstance(base, torch.distributions.Normal) for base in (cost, revenue)):
-        raise ValueError(
-            "a random revenue has a closed form for Gaussian cost and Gaussian revenue only, got "
-            f"{type(cost).__name__} and {type(revenue).__name__}: sample the revenue"
-        )
-    scale = torch.hypot(cost.scale.double(), revenue.scale.double())
-    return Normal(cost.loc.double() - revenue.loc.double(), scale)
 
 
 class GuessedEvent(BinaryOutcome, EventOutcome):

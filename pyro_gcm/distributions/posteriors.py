@@ -49,6 +49,8 @@ class CostPosterior(Expandable):
     :raises ValueError: if the cost is a tensor or the revenue is random.
     """
 
+    arg_constraints = {"outcome": constraints.unit_interval}
+
     def __init__(
         self,
         event: OrderEvent,
@@ -66,8 +68,6 @@ class CostPosterior(Expandable):
         self.event, self.outcome = event.expand(batch_shape), outcome.expand(batch_shape)
         self.log_outcome = log_outcome or (outcome.double().log(), torch.log1p(-outcome.double()))
         super().__init__(batch_shape, event.cost.event_shape, validate_args=validate_args)
-        if self._validate_args and not ((outcome >= 0) & (outcome <= 1)).all():
-            raise ValueError("outcome must lie in [0, 1]")
 
     @constraints.dependent_property(is_discrete=False)
     def support(self) -> Any:
@@ -262,6 +262,7 @@ class RevenuePosterior(Expandable):
     :raises ValueError: if the cost or the revenue is a tensor, or an outcome is not 0 or 1.
     """
 
+    arg_constraints = {"outcome": constraints.boolean}
     support = constraints.real_vector
 
     def __init__(self, event: Any, outcome: Tensor, *, validate_args: bool | None = None) -> None:
@@ -270,8 +271,6 @@ class RevenuePosterior(Expandable):
         batch_shape = broadcast_shapes(event.batch_shape, outcome.shape)
         self.event, self.outcome = event.expand(batch_shape), outcome.expand(batch_shape)
         super().__init__(batch_shape, event.revenue.event_shape, validate_args=validate_args)
-        if self._validate_args and not constraints.boolean.check(outcome).all():
-            raise ValueError("outcome must be 0 or 1")
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Density of a revenue `[..., K]`."""

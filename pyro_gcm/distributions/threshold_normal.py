@@ -220,16 +220,6 @@ class ThresholdQuantile(EventOutcome):
         """Draws of y, of shape `sample_shape + batch_shape`."""
         return self.laplace.expand(self.batch_shape).sample(sample_shape)
 
-    @property
-    def mean(self) -> Tensor:
-        """Mean of y."""
-        return self.laplace.mean
-
-    @property
-    def variance(self) -> Tensor:
-        """Variance of y."""
-        return self.laplace.variance
-
     def given_cost(self, cost: Tensor) -> ThresholdQuantile:
         """The same distribution, because y depends on the costs' distribution only."""
         return self

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from pyro_gcm._utils.validation import number, positive_int, share
-from pyro_gcm._utils.warn import warn_user
+from pyro_gcm._utils.validation import number, positive_int, share, warn_user
 from pyro_gcm.estimators.estimator import MonotoneEstimator, bands_of, in_numpy
 from pyro_gcm.estimators.moving import (
     MovingColumn,

@@ -18,8 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.validation import WrongCell, as_tensor
-from pyro_gcm._utils.warn import warn_user
+from pyro_gcm._utils.validation import WrongCell, as_tensor, warn_user
 from pyro_gcm.data.tables import Column
 
 #: Levels of a category with fewer training rows than this share one level with unseen ones.

@@ -14,8 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from torch import Tensor
 
-from pyro_gcm._utils.validation import positive_int, share
-from pyro_gcm._utils.warn import warn_user
+from pyro_gcm._utils.validation import positive_int, share, warn_user
 from pyro_gcm.data.tables import Table, as_frame, known_name, read_table
 from pyro_gcm.estimators.constraints import categories, directions
 from pyro_gcm.estimators.encoding import TableEncoding

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from pyro_gcm._utils.validation import WrongCell, kind, without_tensor
-from pyro_gcm._utils.warn import warn_user
+from pyro_gcm._utils.validation import WrongCell, kind, warn_user, without_tensor
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.data.tables import as_frame
 from pyro_gcm.estimators.targets import Array, Values, target_column

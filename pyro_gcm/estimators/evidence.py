@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from pyro_gcm._utils.warn import warn_user
+from pyro_gcm._utils.validation import warn_user
 from pyro_gcm.estimators.encoding import ColumnEncoding
 from pyro_gcm.estimators.targets import Array
 from pyro_gcm.estimators.training import TrainingRows

@@ -19,8 +19,8 @@ from pyro_gcm._utils.validation import (
     positive_int,
     seed_of,
     shown,
+    told_once,
 )
-from pyro_gcm._utils.warn import told_once
 from pyro_gcm.estimators.training import Trained, TrainingPlan, TrainingRows, trained
 from pyro_gcm.inference.epochs import MOST
 from pyro_gcm.inference.training_data import checked_weights, weighed

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from pyro_gcm._utils.torch_state import one_thread
-from pyro_gcm._utils.warn import told_once
+from pyro_gcm._utils.validation import told_once
 from pyro_gcm.estimators.encoding import TableEncoding
 from pyro_gcm.estimators.targets import Array, Values
 from pyro_gcm.io.tree import plain

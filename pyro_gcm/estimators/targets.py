@@ -12,8 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from torch import Tensor
 
-from pyro_gcm._utils.validation import WrongCell, kind, shown, without_tensor
-from pyro_gcm._utils.warn import warn_user
+from pyro_gcm._utils.validation import WrongCell, kind, shown, warn_user, without_tensor
 from pyro_gcm.data.tables import as_frame, of_times, unmasked
 
 Array = npt.NDArray[np.float64]

@@ -18,8 +18,13 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from pyro_gcm._utils.validation import ArrayLike, checked_data, column_names, positive_int
-from pyro_gcm._utils.warn import told_once
+from pyro_gcm._utils.validation import (
+    ArrayLike,
+    checked_data,
+    column_names,
+    positive_int,
+    told_once,
+)
 from pyro_gcm.inference.fit import fit
 from pyro_gcm.inference.training_data import checked_weights, copies, weighed
 from pyro_gcm.training import Diverged, FitResult

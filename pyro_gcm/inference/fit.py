@@ -13,8 +13,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from pyro_gcm._utils.torch_state import check_trainable, one_thread
-from pyro_gcm._utils.validation import ArrayLike, kind
-from pyro_gcm._utils.warn import warn_user
+from pyro_gcm._utils.validation import ArrayLike, kind, warn_user
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.scored import StoryLoss
 from pyro_gcm.inference.training_data import DataInMemory, StreamedData, columns_of

@@ -183,7 +183,7 @@ def imported_arviz() -> Any:
     another process writes that note at the same moment (ArviZ issue 2583), and where nothing can
     be written there, as in many containers. Then it gets another folder for its note.
     """
-    with exclusively(), warnings.catch_warnings():
+    with exclusively, warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         try:
             return import_module("arviz")

@@ -14,8 +14,8 @@ from pyro_gcm._utils.validation import (
     as_tensor,
     checked_data,
     column_names,
+    warn_user,
 )
-from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.streams import ShuffledRows, Source, survey
 from pyro_gcm.streams.sources import Block
 from pyro_gcm.training import RowsInMemory, TrainingOptions, selected

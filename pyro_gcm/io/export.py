@@ -73,7 +73,7 @@ def export(
     if path.suffix != FORMATS[format]:
         raise ValueError(f"path must end in {FORMATS[format]} for {format=}, got {path.name}")
     model = copy.deepcopy(model).requires_grad_(False)
-    with exclusively(), torch.no_grad(), evaluating(model), pyro.validation_enabled(False):
+    with exclusively, torch.no_grad(), evaluating(model), pyro.validation_enabled(False):
         program, inputs = _program(model, rows)
         content = _bytes_of(program, inputs, format)
     write_file(path, content)

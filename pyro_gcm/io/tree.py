@@ -124,7 +124,7 @@ class Decoder:
         :raises RuntimeError: for a tensor of another shape.
         :raises MissingPart: if a factory is missing, or makes something else.
         """
-        with exclusively(), torch.random.fork_rng(devices=[]):
+        with exclusively, torch.random.fork_rng(devices=[]):
             made = self.part(node, "")
         if self._left:
             raise ValueError(f"tensor {min(self._left)!r} belongs to nothing in it")

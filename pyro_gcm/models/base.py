@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm._utils.standardizer import KnownMoments
-from pyro_gcm._utils.validation import matrix, one_of, positive_int
-from pyro_gcm._utils.warn import warn_user
+from pyro_gcm._utils.validation import matrix, one_of, positive_int, warn_user
 from pyro_gcm.distributions import CostUnits, OrderEvent
 from pyro_gcm.distributions.families import resolve_cost_family
 from pyro_gcm.inference.training_pair import TrainingPair, training_pair

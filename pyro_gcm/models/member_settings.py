@@ -17,7 +17,7 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from pyro_gcm._utils.warn import warn_user
+from pyro_gcm._utils.validation import warn_user
 from pyro_gcm.responses import Survival
 from pyro_gcm.training import AdamW, TrainingDefaults
 

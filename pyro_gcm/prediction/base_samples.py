@@ -22,8 +22,7 @@ from torch.distributions import (
 )
 
 from pyro_gcm._utils.torch_state import Randomness
-from pyro_gcm._utils.validation import broadcast_shapes
-from pyro_gcm._utils.warn import warn_user
+from pyro_gcm._utils.validation import broadcast_shapes, warn_user
 from pyro_gcm.distributions import coordinates
 from pyro_gcm.inference.reading import every_value, is_finite, of
 

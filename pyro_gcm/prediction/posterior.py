@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._utils.torch_state import Randomness
-from pyro_gcm._utils.validation import one_of, positive_int, seed_of
-from pyro_gcm._utils.warn import warn_user
+from pyro_gcm._utils.validation import one_of, positive_int, seed_of, warn_user
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.prediction.base_samples import FixedNoise, Noise
 from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from pyro_gcm._utils.files import digest, undamaged, write_file
 from pyro_gcm._utils.torch_state import Randomness, evaluating
-from pyro_gcm._utils.warn import warn_user
+from pyro_gcm._utils.validation import warn_user
 from pyro_gcm.training.batches import Batches, Workers
 from pyro_gcm.training.options import AveragedWeights, TrainingOptions
 from pyro_gcm.training.result import Diverged, FitResult

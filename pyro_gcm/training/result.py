@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.warn import warn_user
+from pyro_gcm._utils.validation import warn_user
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -21,7 +21,6 @@ from pyro_gcm.distributions import (
 
 cases = pytest.mark.parametrize("case", CASES)
 #: Outcomes with an entropy, outcomes whose costs can be told from them, and those of no known cost.
-OF_EVENTS = [name for name in CASES if re.match("event(?! or a guess)|certain", name)]
 OUTCOMES = [name for name in CASES if re.match("event|threshold|level|along|time|several", name)]
 OUTCOMES.remove("event of a random revenue")
 OF_UNKNOWN_COSTS = [name for name in OUTCOMES if "given" not in name]
@@ -122,15 +121,6 @@ def test_a_mask_selects_scores(case: str) -> None:
             torch.testing.assert_close(*map(torch.as_tensor, (found, want)))
 
 
-@pytest.mark.parametrize("case", OF_EVENTS)
-def test_entropy_is_the_mean_of_minus_log_p(case: str) -> None:
-    d, count = CASES[case]((2,)), 20_000
-    entropy = d.entropy()
-    surprise = -d.log_prob(d.sample((count,)))
-    error = 5.0 * surprise.std(0) / math.sqrt(count) + 1e-12
-    assert ((surprise.mean(0) - entropy).abs() <= error).all()
-
-
 @cases
 def test_gradients_go_through_densities_and_reparametrised_draws_alone(
     case: str, monkeypatch: pytest.MonkeyPatch
@@ -162,7 +152,7 @@ def test_costs_given_many_outcomes_are_those_given_each(case: str) -> None:
 def test_outcomes_whose_costs_are_asked_for_are_checked(case: str) -> None:
     with pyro.validation_enabled():
         d = CASES[case]((2,))
-        with pytest.raises(ValueError, match=r"value argument|outcome must lie"):
+        with pytest.raises(ValueError, match=r"value argument|outcome"):
             d.cost_posterior(torch.full(d.shape(), math.nan).double())
         drawn = d.cost_posterior(d.sample())
         with pytest.raises(ValueError, match="value argument"):

@@ -179,7 +179,7 @@ class Trained(NamedTuple):
         fold = fold[:count]
         before = deepcopy(self.model)
         before.load_state_dict(weights)
-        logits, before.member_weights = before.get_buffer("z_prior.logits"), "of some members"
+        logits, before.equal_weights = before.get_buffer("z_prior.logits"), False
         parts, order = [], []
         for those in leaves_out.T.unique(dim=0):
             logits.copy_(torch.where(those, 0.0, -math.inf))

@@ -17,8 +17,9 @@ from pyro_gcm.inference.training_pair import TrainingPair, training_pair
 from pyro_gcm.models import build
 from pyro_gcm.models.story import Story
 from pyro_gcm.nets import Conditional, Standardizer, StandardNormal
+from pyro_gcm.nets.members import MemberCosts
 from pyro_gcm.nets.networks import with_even_rows
-from pyro_gcm.nets.parts import check_shape, one_row
+from pyro_gcm.nets.parts import check_input, check_shape, one_row
 from pyro_gcm.prediction.base_samples import BaseSamples
 from pyro_gcm.responses import RESPONSES, Response
 from pyro_gcm.training import TrainingDefaults
@@ -38,6 +39,8 @@ class OrderEventModel(Story):
     #: What the costs are in the units of: "data", where there is one cost for each revenue, or what
     #: they are compared with.
     units_of_costs = "mapped r"
+    #: The objective of `fit` by default.
+    default_objective = "conditional"
     #: Number of members that z chooses from; 0 where it does not.
     members = 0
     #: How `fit` trained it last, in plain data, if it did.
@@ -71,19 +74,29 @@ class OrderEventModel(Story):
         p0: Any,
     ) -> None:
         """Make y given the event, z, and c given z, as the constructor does first."""
-        self.cost_shape, beyond = cost_shape, self.conditional_hidden(hidden)
-        if not isinstance(response, Response):
+        # What a network of `covariates` reads has been through layers of the members' encoder.
+        beyond = () if self.members else hidden
+        if isinstance(response, Response):
+            cost_shape = (*cost_shape[:-1], response.costs_of(cost_shape[-1]))
+        else:
             one_of("response", response, list(RESPONSES))
             named: Any = RESPONSES[response]
             response = cast(Response, named(self.out_dim, beyond))
-        self.response = response
+        self.cost_shape, self.response = cost_shape, response
         self.response.check_r_dim(self.r_dim)
+        if isinstance(net := getattr(response, "net", None), nn.Module):
+            check_input("response", net, self.out_dim)
         self.z_prior = build.prior_part("prior", prior, self.x_dim, self.z_dim, hidden)
         self.reads_x = not isinstance(self.z_prior, StandardNormal)
         self.enumerates = bool(one_row(self.z_prior, self.x_dim).has_enumerate_support)
         self.z_guide = build.guide_part(guide, self, hidden)
         if not isinstance(cost_family, nn.Module):
-            cost_family = self.cost_part(resolve_cost_family(cost_family), cost_shape, hidden)
+            family = resolve_cost_family(cost_family)
+            if self.members:
+                encoded = self.out_dim - self.members
+                cost_family = MemberCosts(family, self.members, encoded, cost_shape)
+            else:
+                cost_family = Conditional(family, self.cost_dim, cost_shape, hidden)
         self.cost_net = cost_family
         self.infinite_net = build.infinite_part(p0, self.out_dim, cost_shape[:-1], beyond)
         self.starts_p0 = isinstance(p0, str)
@@ -107,17 +120,10 @@ class OrderEventModel(Story):
         self.places = dict(zip(sizes, [0, *ends], strict=False))
         self.base_samples = BaseSamples(positive_int("num_samples", num_samples), ends[-1], seed)
 
-    def conditional_hidden(self, hidden: Any) -> Any:
-        """Hidden layers of a network of `covariates`."""
-        return hidden
-
-    def cost_part(self, family: type[Any], event_shape: tuple[int, ...], hidden: Any) -> nn.Module:
-        """A network of the costs of a family."""
-        return Conditional(family, self.cost_dim, event_shape, hidden)
-
-    def map_shape(self, cost_shape: tuple[int, ...]) -> tuple[int, ...]:
+    def map_shape(self, cost_shape: tuple[int, ...] | None = None) -> tuple[int, ...]:
         """Return the shape of a mapped row of revenues: a value for each cost (of each member)."""
-        return cost_shape
+        shape = self.cost_shape if cost_shape is None else cost_shape
+        return (self.members, *shape) if self.members else shape
 
     def learn_features(self, x: Tensor) -> None:
         """Learn from rows [n, x_dim] what standardisation does not."""
@@ -130,11 +136,6 @@ class OrderEventModel(Story):
     def cost_units(self, r: Tensor) -> CostUnits | None:
         """The units of site c at revenues [B, r_dim]; None where they are those of the story."""
         return None
-
-    @property
-    def default_objective(self) -> str:
-        """The objective of `fit` by default."""
-        return self.objectives[0]
 
     def check_objective(self, objective: str) -> None:
         """Raise ValueError if the objective does not apply to this model."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import KnownMoments
 from pyro_gcm._utils.torch_state import Randomness
-from pyro_gcm._utils.validation import broadcast_shapes, positive_int, seed_of
+from pyro_gcm._utils.validation import broadcast_shapes, seed_of
 from pyro_gcm.distributions import CostUnits
 from pyro_gcm.distributions.products import coarse
 from pyro_gcm.inference.reading import Plan, in_units
@@ -117,23 +117,20 @@ class GCM(Monotone):
         name: str | None = None,
     ) -> None:
         super().__init__(x_dim, r_dim, z_dim, name)
-        costs = max(1, self.r_dim) if costs is None else positive_int("costs", costs)
+        shape = build.cost_shape(alternatives, max(1, self.r_dim) if costs is None else costs)
         parts: Any = {"prior": prior, "guide": guide, "cost_family": cost_family, "p0": p0}
         parts |= {"revenue_map": revenue_map, "x_decoder": x_decoder, "r_decoder": r_decoder}
-        shape = alternatives, costs
-        with Randomness(seed_of(seed)).in_use():
-            self.add_parts(response, widths_of(hidden), shape, int(seed), **parts)
-        sizes = {"z": self.z_dim}
-        if not self.reads_x:
-            sizes["w"] = self.r_dim
-        self.add_units(num_samples, sizes, int(seed))
+        seed = seed_of(seed)
+        with Randomness(seed).in_use():
+            self.add_parts(response, widths_of(hidden), shape, seed, num_samples, **parts)
 
     def add_parts(
         self,
         response: str | Response,
         hidden: Any,
-        costs: tuple[int, int],
+        cost_shape: tuple[int, ...],
         seed: int,
+        num_samples: int,
         *,
         revenue_map: Any,
         p0: Any,
@@ -143,31 +140,27 @@ class GCM(Monotone):
     ) -> None:
         """Build the networks.
 
-        :param costs: numbers G of alternatives and K of costs of each.
-        :param seed: of a map of members.
+        :param seed: of a map of members, and of the prediction noise.
         :param parts: prior, guide and cost_family of the constructor.
         """
-        g, k = costs
-        k = response.costs_of(k) if isinstance(response, Response) else k
-        cost_shape = build.cost_shape(g, k)
         self.add_costs(cost_shape, hidden, response, p0=p0, **parts)
         self.response.check_parts(revenue_map, p0)
-        make = partial(self.make_map, revenue_map, seed)
-        map_shape = self.map_shape(cost_shape)
-        self.revenue_map = self.response.revenue_maps(make, self.r_dim, map_shape)
-        self.w_prior, columns = StandardNormal(self.r_dim), self.r_dim + self.out_dim
-        self.r_decoder: Any = r_decoder
-        if not self.r_dim:
-            self.r_decoder = StandardNormal(0)  # without revenues there is nothing to draw
-        elif self.r_decoder is None:
-            self.r_decoder = Conditional(dist.Normal, columns, (self.r_dim,), hidden)
+        make_map, map_shape = partial(self.make_map, revenue_map, seed), self.map_shape()
+        self.revenue_map = self.response.revenue_maps(make_map, self.r_dim, map_shape)
+        make: Any = partial(
+            Conditional, dist.Normal, self.r_dim + self.out_dim, (self.r_dim,), hidden
+        )
+        if not self.r_dim:  # there is nothing to draw
+            make, r_decoder = partial(StandardNormal, 0), None
+        self.w_prior = StandardNormal(self.r_dim)
+        self.r_decoder: Any = make() if r_decoder is None else r_decoder
         self.x_decoder: Any = build.x_decoder_part(self, x_decoder, self.z_dim, hidden)
-        self.w_guide: Any = None if self.reads_x else StandardNormal(0)
-        if self.r_dim and not self.reads_x:
-            self.w_guide = Conditional(dist.Normal, columns, (self.r_dim,), hidden)
+        self.w_guide: Any = None if self.reads_x else make()
         plain = isinstance(self.revenue_map, nn.Identity)
         if plain and not isinstance(self.response, AxisResponse):
             self.units_of_costs = "data"
+        drawn = {} if self.reads_x else {"w": self.r_dim}
+        self.add_units(num_samples, {"z": self.z_dim, **drawn}, seed)
 
     def make_map(self, given: Any, seed: int, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
         """The increasing map of so many revenues that is named, or the default one."""

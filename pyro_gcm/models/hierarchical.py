@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import KnownMoments
-from pyro_gcm._utils.validation import positive_int, shown
+from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.distributions import shifted
 from pyro_gcm.inference.reading import READER, of, of_rows
 from pyro_gcm.models.gcm import GCM
@@ -44,7 +44,6 @@ class HierarchicalGCM(GCM):
     :param r_dim: number of revenues.
     :param groups: their names in the order of their numbers, or how many there are.
     :param options: of `GCM`, with a prior p(z|x).
-    :raises TypeError: for groups that are neither.
     :raises ValueError: without covariates or groups, and for prior "standard".
 
     >>> import torch
@@ -60,13 +59,10 @@ class HierarchicalGCM(GCM):
         self, x_dim: int, r_dim: int, *, groups: int | Sequence[Any], **options: Any
     ) -> None:
         positive_int("x_dim", x_dim, minimum=2)
-        named = isinstance(groups, list | tuple)
-        if not (named or isinstance(groups, int)):
-            raise TypeError(f"groups must be a list of names, or their number, got {shown(groups)}")
-        given: Any = groups if named else range(positive_int("groups", groups))
+        given: Any = range(positive_int("groups", groups)) if isinstance(groups, int) else groups
         names = [str(name) for name in given]
-        if not names or len(set(names)) < len(names):
-            raise ValueError(f"groups must be names, each of them once, got {names!r}")
+        if isinstance(groups, str) or not names or len(set(names)) < len(names):
+            raise ValueError(f"groups must be names, each of them once, got {groups!r}")
         self.groups = names
         super().__init__(x_dim, r_dim, **options)
         if not self.reads_x:

@@ -9,21 +9,19 @@ from torch import Tensor, nn
 
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.torch_state import Randomness
-from pyro_gcm._utils.validation import one_of, positive_int, seed_of
+from pyro_gcm._utils.validation import seed_of
 from pyro_gcm.distributions import InfiniteCost
 from pyro_gcm.inference.reading import Plan
+from pyro_gcm.models import build
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.gcm import GCM, JOINT_PARTS
 from pyro_gcm.models.member_settings import MemberSettings, warn_of_few
-from pyro_gcm.nets import ConditionalCategorical, PiecewiseLinear, Probit, TabularFeatures
-from pyro_gcm.nets.members import MemberCosts, MemberEncoder, gather_values
+from pyro_gcm.nets import PiecewiseLinear, Probit, TabularFeatures
+from pyro_gcm.nets.members import MemberEncoder, gather_values
 from pyro_gcm.nets.networks import ConstantCategorical, widths_of
-from pyro_gcm.nets.parts import check_input
 from pyro_gcm.nets.revenue_maps import LearnsLast
 from pyro_gcm.responses import Continuous, Response
 from pyro_gcm.training import TrainingDefaults
-
-WEIGHTS = ("uniform", "learned", "conditional")
 
 
 @recorded("models.MemberGCM")
@@ -43,8 +41,6 @@ class MemberGCM(GCM):
     :param x_dim: number of covariates; `r_dim`: number of revenues, all increasing.
     :param response: as for `GCM`.
     :param members: their number, or a `nets.MemberEncoder`.
-    :param weights: p(z): "uniform", or with objective "conditional" alone "learned" or
-        "conditional" on x.
     :param hidden: width of the two layers of the encoder, or widths of any number of layers; "auto"
         is that of `MemberSettings.for_table`.
     :param alternatives: number G of alternatives, and `costs` K of each.
@@ -61,6 +57,9 @@ class MemberGCM(GCM):
         **GCM.objective_records,
         "members": Plan(hidden=("w",), untrained=JOINT_PARTS, averages=True),
     }
+    default_objective = "members"
+    #: Whether p(z) is that of the constructor.
+    equal_weights = True
 
     def __init__(
         self,
@@ -69,7 +68,6 @@ class MemberGCM(GCM):
         *,
         response: str | Response = "binary",
         members: int | MemberEncoder = 8,
-        weights: str = "uniform",
         hidden: int | Sequence[int] | str = "auto",
         alternatives: int = 3,
         costs: int = 3,
@@ -79,34 +77,30 @@ class MemberGCM(GCM):
         seed: int = 0,
         name: str | None = None,
     ) -> None:
-        one_of("weights", weights, WEIGHTS)
-        encoder = members
+        encoder: Any = members
+        sizes: Any = 64 if hidden == "auto" else hidden
+        widths, seed = widths_of(sizes), seed_of(seed)
         if not isinstance(encoder, MemberEncoder):
-            encoder = _encoder(x_dim, r_dim, encoder, hidden, seed_of(seed))
+            known = MemberSettings.for_table(1, x_dim, r_dim)  # what does not depend on the rows
+            width = known.width if hidden == "auto" else widths
+            with Randomness(seed).in_use():
+                encoder = MemberEncoder(x_dim, encoder, width, dropout=None)
         if encoder.x_dim != x_dim:
             raise ValueError(
                 f"members must encode x_dim={x_dim} covariates, got an encoder of {encoder.x_dim}"
             )
         OrderEventModel.__init__(self, x_dim, r_dim, encoder.members, name)
-        self.member_weights, self.encoder, self.members = weights, encoder, encoder.members
+        self.encoder, self.members = encoder, encoder.members
         self.out_dim = self.cost_dim = encoder.out_dim
-        shape = positive_int("alternatives", alternatives), positive_int("costs", costs)
-        parts: Any = {"guide": None, "cost_family": cost_family, "p0": p0}
-        with Randomness(seed_of(seed)).in_use():
-            prior: Any = ConstantCategorical(self.members, learned=weights == "learned")
-            if weights == "conditional":
-                prior = ConditionalCategorical(x_dim, self.members)
-            parts |= {"prior": prior, "revenue_map": revenue_map}
-            response = _response(response, encoder)
-            self.add_parts(response, _widths(hidden), shape, int(seed), **parts)
-        self.add_units(self.members, {"z": self.z_dim}, int(seed))
+        shape = build.cost_shape(alternatives, costs)
+        parts: Any = {"prior": ConstantCategorical(self.members), "guide": None, "p0": p0}
+        parts |= {"cost_family": cost_family, "revenue_map": revenue_map}
+        with Randomness(seed).in_use():
+            if response == "continuous":
+                response = Continuous(self.out_dim, (), equal_weights=True)
+            self.add_parts(response, widths, shape, seed, self.members, **parts)
 
     # The story: what is read of x, and which map r goes through, depend on the member
-
-    def z_dist(self, x: Tensor | None) -> Any:
-        """p(z), which reads nothing of x [B, x_dim] but its rows, or p(z|x)."""
-        is_constant = isinstance(self.z_prior, ConstantCategorical) and x is not None
-        return self.z_prior(x) if is_constant else super().z_dist(x)
 
     def covariates(self, z: Tensor, x: Tensor) -> Tensor:
         """z and the member's encoding e_z(x) of x [B, x_dim], [..., B, K + H]."""
@@ -117,18 +111,6 @@ class MemberGCM(GCM):
         e = self.read_covariates(x, z)
         cost = self.cost_net(e)
         return cost if self.infinite_net is None else InfiniteCost(cost, self.infinite_net(e))
-
-    def conditional_hidden(self, hidden: Any) -> Any:
-        """None: what a network of `covariates` reads has been through some."""
-        return ()
-
-    def map_shape(self, cost_shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of a mapped row of revenues: a value for each cost of each member."""
-        return (self.members, *cost_shape)
-
-    def cost_part(self, family: type[Any], event_shape: tuple[int, ...], hidden: Any) -> nn.Module:
-        """p(c | e_z(x), z)."""
-        return MemberCosts(family, self.members, self.out_dim - self.members, event_shape)
 
     def mapped(self, r: Tensor, covariates: Tensor | None = None) -> Tensor:
         """h_z(r) by the map of the member of each draw, or h(r) of all members."""
@@ -150,20 +132,6 @@ class MemberGCM(GCM):
 
     # Training
 
-    @property
-    def default_objective(self) -> str:
-        """ "members" with equal weights, else "conditional"."""
-        return "members" if self.member_weights == "uniform" else "conditional"
-
-    def check_objective(self, objective: str) -> None:
-        """Refuse "members" with weights that are learned."""
-        super().check_objective(objective)
-        if objective == "members" and self.member_weights != "uniform":
-            raise ValueError(
-                "objective='members' needs uniform weights: under weights that are learned the "
-                "mean of log-likelihoods collapses onto one member; use objective='conditional'"
-            )
-
     def training_defaults(self, rows: int) -> TrainingDefaults:
         """Options of `fit` where they are left out, which depend on the table."""
         return self._settings(rows).training(self)
@@ -171,7 +139,7 @@ class MemberGCM(GCM):
     @property
     def draws_equally(self) -> bool:
         """Whether p(z) is 1 / members, for a `z_dist` that is not overridden."""
-        return self.member_weights == "uniform" and not self.overrides("z_dist")
+        return self.equal_weights and not self.overrides("z_dist")
 
     @property
     def can_leave_out(self) -> bool:
@@ -186,32 +154,6 @@ class MemberGCM(GCM):
 
     def _settings(self, rows: int) -> MemberSettings:
         return MemberSettings.for_response(self.response, rows, self.x_dim, self.r_dim)
-
-
-def _encoder(x_dim: int, r_dim: int, members: Any, hidden: Any, seed: int) -> MemberEncoder:
-    members = positive_int("members", members)
-    with Randomness(seed).in_use():
-        if isinstance(hidden, str) and hidden == "auto":
-            known = MemberSettings.for_table(1, x_dim, r_dim)  # what does not depend on the rows
-            return MemberEncoder(x_dim, members, known.width, dropout=None)
-        return MemberEncoder(x_dim, members, _widths(hidden), dropout=None)
-
-
-def _widths(hidden: Any) -> Any:
-    return 64 if hidden == "auto" else widths_of(hidden)
-
-
-def _response(response: str | Response, encoder: MemberEncoder) -> str | Response:
-    """The response, which reads z and e_z(x).
-
-    :raises ValueError: for a module that reads another number of columns.
-    """
-    if isinstance(response, str) and response == "continuous":
-        return Continuous(encoder.out_dim, (), equal_weights=True)
-    net = getattr(response, "net", None)
-    if isinstance(net, nn.Module):
-        check_input("response", net, encoder.out_dim)
-    return response
 
 
 def member_map(
@@ -252,10 +194,11 @@ def build_members(
     :param response, p0: as `GCM` takes them.
     :param ordered: groups of columns of x for the levels of ordered variables (`TabularFeatures`).
     """
+    knots: Any = {name: getattr(settings, name) for name in ("knots", "min_rows", "flat")}
+    shape = build.cost_shape(settings.alternatives, settings.costs)
     with Randomness(seed).in_use():
-        features = TabularFeatures(
-            x_dim, settings.bins, steps=settings.steps if settings.bins else 0.0, ordered=ordered
-        )
+        steps = settings.steps if settings.bins else 0.0
+        features = TabularFeatures(x_dim, settings.bins, steps=steps, ordered=ordered)
         encoder = MemberEncoder(
             x_dim,
             settings.members,
@@ -264,27 +207,10 @@ def build_members(
             features=features,
             scaling=settings.scaling,
         )
-        shape = (settings.alternatives, settings.costs)
-        maps = member_map(
-            r_dim,
-            (encoder.members, *(shape[1:] if settings.alternatives == 1 else shape)),
-            levels=response == "quantile",
-            knots=settings.knots,
-            min_rows=settings.min_rows,
-            flat=settings.flat,
-            seed=seed,
-        )
-        part: Any = response
+        map_shape, levels = (encoder.members, *shape), response == "quantile"
+        maps = member_map(r_dim, map_shape, levels=levels, seed=seed, **knots)
         if response == "continuous" and not settings.equal_weights:
-            part = Continuous(encoder.out_dim, ())
-    return MemberGCM(
-        x_dim,
-        r_dim,
-        members=encoder,
-        response=part,
-        alternatives=settings.alternatives,
-        costs=settings.costs,
-        revenue_map=maps,
-        p0=p0,
-        seed=seed,
-    )
+            response = Continuous(encoder.out_dim, ())
+    sizes: Any = {"alternatives": settings.alternatives, "costs": settings.costs}
+    parts: Any = {"members": encoder, "response": response, "revenue_map": maps, "p0": p0}
+    return MemberGCM(x_dim, r_dim, seed=seed, **sizes, **parts)

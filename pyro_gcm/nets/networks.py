@@ -233,17 +233,13 @@ class ConstantLogits(nn.Module):
 
 @recorded("nets.ConstantCategorical")
 class ConstantCategorical(nn.Module):
-    """p(z) for one of K members, one-hot [..., K], whatever the context; 1/K unless learned."""
+    """p(z) for one of K members, one-hot [..., K], whatever the context."""
 
     logits: Tensor
 
-    def __init__(self, members: int, *, learned: bool = False) -> None:
+    def __init__(self, members: int) -> None:
         super().__init__()
-        logits = torch.zeros(positive_int("members", members))
-        if learned:
-            self.logits = nn.Parameter(logits)
-        else:
-            self.register_buffer("logits", logits)
+        self.register_buffer("logits", torch.zeros(positive_int("members", members)))
 
     def forward(self, context: Tensor) -> Any:
         """The distribution, with batch shape `context.shape[:-1]` and event shape [K]."""

@@ -67,7 +67,7 @@ class Guessed(Binary):
             assert isinstance(self.logits.logits, nn.Parameter)
             self.logits.logits.requires_grad_(False).fill_(math.log(self.rate / (1.0 - self.rate)))
         elif self.guess == "conditional":
-            net = mlp(model.out_dim, 1, model.conditional_hidden(self.hidden))
+            net = mlp(model.out_dim, 1, () if model.members else self.hidden)
             nn.init.constant_(net[-1].bias, ConstantLogits.START)  # type: ignore[arg-type]
             self.logits = nn.Sequential(net, nn.Flatten(-2))
 

@@ -130,7 +130,7 @@ def test_an_untrained_model_is_saved_and_rows_without_groups_are_refused(tmp_pat
     ("options", "message"),
     [
         ({"groups": 0}, "groups must be an integer of at least 1"),
-        ({"groups": "abc"}, "groups must be a list of names, or their number, got 'abc'"),
+        ({"groups": "abc"}, "groups must be names, each of them once"),
         ({"groups": []}, "groups must be names, each of them once"),
         ({"groups": ["a", "a"]}, "groups must be names, each of them once"),
         ({"groups": 2, "x_dim": 1}, "x_dim must be an integer of at least 2"),

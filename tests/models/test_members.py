@@ -64,17 +64,6 @@ def test_responsibilities_are_bayes_rule_and_costs_agree_with_the_outcome() -> N
     assert (happened == (y > 0.5)).all()
 
 
-def test_weights_of_members_may_be_learned_under_the_exact_likelihood_alone() -> None:
-    for weights in ("learned", "conditional"):
-        model = untrained(weights=weights)
-        assert model.default_objective == "conditional"
-        before = model.predict(*rows()[:2])
-        fit(model, *rows(), epochs=3, progress=False)
-        assert not torch.equal(model.predict(*rows()[:2]), before)
-        with pytest.raises(ValueError, match="collapses onto one member"):
-            fit(model, *rows(), objective="members", progress=False)
-
-
 def test_program_has_the_sites_of_the_figure() -> None:
     model = trained()
     x, r, y = rows()
@@ -114,7 +103,6 @@ def test_parts_of_the_user_take_the_place_of_ours() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: MemberGCM(3, 2, weights="equal"), "weights must be one of"),
         (lambda: MemberEncoder(3, features=TabularFeatures(5)), "x_dim=3"),
         (lambda: MemberEncoder(3, hidden=[8, -1]), "hidden"),
         (lambda: MemberGCM(3, 2, response=Continuous(3)), "response must take 40"),

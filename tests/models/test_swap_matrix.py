@@ -80,7 +80,7 @@ def test_every_reason_is_given_before_anything_has_changed(reason: str) -> None:
 
 
 @pytest.mark.long(keep=0)
-@pytest.mark.parametrize("row", ROWS, ids="-".join)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: "-".join(map(str, row)))
 def test_every_combination_trains_or_is_refused_as_documented(row: Row) -> None:
     for _, combination in row.combinations():
         outcome = expected(combination)

@@ -96,7 +96,7 @@ class Limits:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, with status 413 if it is too large, and 408 if it is too slow."""
+        """Answer a request, with 413 if it is too large, 408 if too slow, 400 if it is no text."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -112,8 +112,12 @@ class Limits:
                     more = message.get("more_body", False)
             if len(body) > MOST_BYTES:
                 code, why = 413, f"a request must have at most {MOST_BYTES} bytes"
+            else:
+                body.decode()
         except TimeoutError:
             code, why = 408, f"a request must come within {SECONDS:g} seconds"
+        except UnicodeDecodeError:
+            code, why = 400, "a request must be text in UTF-8"
         if code:
             refusal = JSONResponse({"detail": why}, code, {"connection": "close"})
             await refusal(scope, receive, send)

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from pyro_gcm.cli.errors import one_line
+from pyro_gcm.cli.output import one_line
 from reproduce import report, smoke
 from reproduce.defaults import own_study
 from reproduce.rendering import figures

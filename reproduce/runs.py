@@ -24,7 +24,7 @@ from tqdm.auto import tqdm
 
 import pyro_gcm
 from pyro_gcm._utils.files import told_of, write_file
-from pyro_gcm.cli.errors import one_line
+from pyro_gcm.cli.output import one_line
 
 
 class Refused(ValueError):

@@ -6,32 +6,32 @@ import inspect
 import pkgutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pyro_gcm._utils.files import undamaged, write_figure, write_file
 from pyro_gcm.cli import options
-from pyro_gcm.cli.errors import WrongUse, blamed
-from pyro_gcm.cli.lists import parts_of
-from pyro_gcm.cli.output import Output, json_text
+from pyro_gcm.cli.options import parts_of
+from pyro_gcm.cli.output import Output, WrongUse, blamed, json_text
 
 if TYPE_CHECKING:
     from pyro_gcm.audit import MonotonicityAudit
 
 
 def audit(
+    output: Output,
     model: Annotated[str, typer.Argument(metavar="MODEL")],
     data: options.Data,
-    r: Annotated[list[str] | None, options.value("COLUMNS", None, "--r")] = None,
-    x: Annotated[list[str] | None, options.value("COLUMNS", None, "--x")] = None,
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE.json]")] = None,
+    r: options.Names = None,
+    x: options.Names = None,
     pairs: options.Pairs = 100_000,
     seed: options.Seed = 0,
     tolerance: Annotated[float | None, options.value("SHARE", min=0.0)] = None,
-    as_json: Annotated[str | None, options.value("[FILE.json]", None, "--json")] = None,
     plot: Annotated[Path | None, options.value("FILE")] = None,
-    large: options.Large = False,
-    quiet: options.Quiet = False,
 ) -> int:
     """Search for predictions that move the wrong way.
 
@@ -43,21 +43,18 @@ def audit(
     :param model: The folder of a model. With --r also module:attribute, a predictor or a function
         without arguments that returns it; or a joblib or pickle file, which EXECUTES CODE when it
         is read: open only trusted files.
+    :param file: Where --json writes its document, in place of stdout.
     :param r: Of another predictor than a folder: columns in which predictions should increase, or
         decrease with a leading -, as in --r=-price,bid.
     :param x: The other inputs of such a predictor; by default its feature_names_in_, or all other
         columns.
     :param tolerance: Drops up to this share of max(1, |value|) count as rounding.
-    :param as_json: Print one JSON document on stdout, or write it into a file that ends in .json.
     :param plot: Write a figure: .png, .svg, .pdf.
     """
-    from pyro_gcm._utils.files import write_figure, write_file
-
-    file = None if as_json in (None, "-") else Path(str(as_json))
     folder = Path(model)
     options.check_output("--plot", plot, data, folder)
     options.check_output("--json", file, data, folder)
-    settings = {"pairs": pairs, "seed": seed, "tolerance": tolerance, "progress": not quiet}
+    settings = {"pairs": pairs, "seed": seed, "tolerance": tolerance, "progress": not output.quiet}
     if folder.is_dir() or (not r and ":" not in model and not folder.is_file()):
         if r or x:
             raise WrongUse(f"--r and --x are for other predictors, and {model} is a saved model")
@@ -68,13 +65,14 @@ def audit(
         with blamed("MODEL"):
             try:
                 found = _of_predictor(model, data, r, x, settings)
-            except (SystemExit, AttributeError) as error:
-                raise ValueError(f"{model}: {type(error).__name__}: {error}") from error
-    output, record = Output(as_json == "-", quiet), _record(found)
-    output.text(found.summary())
+            except SystemExit as error:  # an end of the code of others, and not of the audit
+                raise ValueError(f"{model} ended with SystemExit: {error}") from error
+    record = _record(found)
     if file is not None:
         with blamed("--json"):
             write_file(file, (json_text(record) + "\n").encode())
+    output = replace(output, as_json=output.as_json and file is None)
+    output.text(found.summary())
     if plot is not None:
         with blamed("--plot"):
             from pyro_gcm.plots import plot_audit
@@ -82,17 +80,6 @@ def audit(
             write_figure(plot, plot_audit(found), dpi=150)
     output.document({"command": "audit", **record})
     return 0 if found.passed else 1
-
-
-def json_option(argv: Sequence[str]) -> list[str]:
-    """Arguments in which `--json` of `audit` has a value: `-` for stdout, where no file follows."""
-    found: list[str] = []
-    for at, word in enumerate(argv):
-        found.append(word)
-        following = "".join(argv[at + 1 : at + 2])
-        if word == "--json" and "audit" in argv[:1] and not following.endswith(".json"):
-            found.append("-")
-    return found
 
 
 def _of_model(folder: Path, data: Path, settings: dict[str, Any]) -> MonotonicityAudit:
@@ -109,11 +96,7 @@ def _of_model(folder: Path, data: Path, settings: dict[str, Any]) -> Monotonicit
 
 
 def _of_predictor(
-    source: str,
-    data: Path,
-    r: Sequence[str],
-    x: Sequence[str] | None,
-    settings: dict[str, Any],
+    source: str, data: Path, r: Sequence[str], x: Sequence[str] | None, settings: dict[str, Any]
 ) -> MonotonicityAudit:
     """Audit a predictor on the columns of a table that are named, or that it knows.
 
@@ -159,8 +142,6 @@ def _load(source: str) -> Any:
     if Path(source).is_file():
         import joblib
 
-        from pyro_gcm._utils.files import undamaged
-
         with undamaged(f"{source} cannot be read as a joblib or pickle file:"):
             return joblib.load(source)
     if not source.partition(":")[2]:
@@ -175,14 +156,13 @@ def _load(source: str) -> Any:
 def _record(audit: MonotonicityAudit) -> dict[str, Any]:
     """The result in a form that JSON supports."""
     counts = ("passed", "pairs", "ties", "rounding", "violations", "rate", "largest_drop")
-    of_pair = ("row", "search", "low", "high", "drop", "confirmed", "x", "r_low", "r_high")
-    names = {"x": audit.x_names, "r_low": audit.r_names, "r_high": audit.r_names}
-    witness = {name: getattr(audit.witness, name) for name in of_pair if audit.witness}
-    for name, columns in names.items() if audit.witness else ():
-        witness[name] = dict(zip(columns, witness[name].tolist(), strict=True))
-    return {
-        **{name: getattr(audit, name) for name in (*counts, "tolerance")},
-        "by_search": audit.frame.to_dict("records"),
-        "by_column": audit.by_column.to_dict("records"),
-        "witness": witness or None,
-    }
+    record = {name: getattr(audit, name) for name in (*counts, "tolerance")}
+    record |= {"by_search": audit.frame.to_dict("records"), "witness": None}
+    record["by_column"] = audit.by_column.to_dict("records")
+    if worst := audit.witness:
+        of_pair = ("row", "search", "low", "high", "drop", "confirmed")
+        record["witness"] = {name: getattr(worst, name) for name in of_pair}
+        record["witness"]["x"] = dict(zip(audit.x_names, worst.x, strict=True))
+        for name in ("r_low", "r_high"):
+            record["witness"][name] = dict(zip(audit.r_names, getattr(worst, name), strict=True))
+    return record

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from pyro_gcm.cli.errors import WrongUse, instead, listed
-from pyro_gcm.cli.lists import as_argument, parts_of
+from pyro_gcm.cli.options import as_argument, parts_of
+from pyro_gcm.cli.output import WrongUse, instead, listed
 from pyro_gcm.cli.reading import ABSENT, Reading
 
 #: Signs of the roles with a direction.
@@ -125,7 +125,7 @@ def strange_form(column: pd.Series[Any], reading: Reading) -> str:
 
     :returns: three of the values and what reads them; empty for other text.
     """
-    counted = {str(field): int(count) for field, count in column.value_counts().items()}
+    counted: dict[Any, int] = column.value_counts().to_dict()
     counts = {f: count for f, count in counted.items() if f.strip().lower() not in ABSENT}
     plain = {f: " ".join(f.split()) for f in counts}  # in which patterns find few blanks
     numbers = {f for f in counts if _NUMBER.fullmatch(plain[f]) or reading.number(f) is not None}
@@ -150,9 +150,11 @@ def strange_form(column: pd.Series[Any], reading: Reading) -> str:
 
 def _shown(column: pd.Series[Any], fields: Collection[str]) -> str:
     """The first three of fields, with the row of each."""
-    there = column[column.isin([*fields])].drop_duplicates()[:_MOST]
-    rows = column.index.get_indexer(there.index) + 1
-    return ", ".join(f"{f!r} in row {row}" for f, row in zip(there, rows, strict=True))
+    rows: dict[str, int] = {}
+    for row, field in enumerate(column, 1):
+        if field in fields and len(rows) < _MOST:
+            rows.setdefault(field, row)
+    return ", ".join(f"{field!r} in row {row}" for field, row in rows.items())
 
 
 def _advice(numbers: Sequence[str], others: Sequence[str], now: Reading) -> str:

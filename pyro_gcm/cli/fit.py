@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pyro_gcm.cli import options
-from pyro_gcm.cli.errors import WrongUse, blamed, one_line
-from pyro_gcm.cli.output import Output, plain
+from pyro_gcm.cli.output import Output, WrongUse, blamed, one_line, plain
 
 
 def fit(
+    output: Output,
     data: options.Data,
     target: Annotated[str, options.value("COLUMN")],
     out: Annotated[Path, options.value("FOLDER")],
@@ -39,9 +39,6 @@ def fit(
     bootstrap: Annotated[int, options.value("NUMBER", min=0)] = 0,
     device: Annotated[str, options.value("TEXT")] = "auto",
     overwrite: Annotated[bool, options.flag("--overwrite")] = False,
-    large: options.Large = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Fit a model to a table and save it.
 
@@ -78,15 +75,16 @@ def fit(
     :param device: auto, cpu, cuda, or another device of torch.
     :param overwrite: Replace a model that was saved in the folder.
     """
+    import pyro_gcm
     from pyro_gcm import estimators
     from pyro_gcm._utils.files import check_writable
     from pyro_gcm.cli.columns import SIGNS, columns_of, doubt_of, roles_of, type_of
     from pyro_gcm.cli.reading import Reading, header_of
-    from pyro_gcm.cli.saved import facts_of
+    from pyro_gcm.cli.saved import NOTES, facts_of
     from pyro_gcm.cli.tables import as_written, read_table
     from pyro_gcm.cli.target import target_of
     from pyro_gcm.data.tables import read_table as check_inputs
-    from pyro_gcm.estimators.kinds import KINDS
+    from pyro_gcm.estimators.kinds import KINDS, scores
     from pyro_gcm.io import check_replaceable
 
     with blamed("--out"):
@@ -101,7 +99,7 @@ def fit(
     lists = {"target": [target], "event": event and [event], "group": group and [group]}
     lists |= {"increasing": increasing, "decreasing": decreasing, "ignore": ignore}
     roles = roles_of(frame, str(data), reading if is_csv else None, of_text, lists)
-    letters = as_written(data, frame, [target], reading)[target]
+    letters = as_written(data, frame, [target])[target]
     about = {"event": event, "horizon": horizon, "levels": levels, "positive": positive}
     found = target_of(frame, target, letters, kind, about)
     directions = {name: SIGNS[role] for name, role in roles.items() if role in SIGNS}
@@ -111,40 +109,30 @@ def fit(
     groups = None if group is None else frame[group].to_numpy()
     train, test = _split(found, test_share, seed, groups)
     columns = [
-        {
-            "name": name,
-            "type": type_of(frame[name]),
-            "role": role,
-            "missing": int(frame[name].isna().sum()),
-        }
+        {"name": name, "type": type_of(frame[name]), "role": role}
+        | {"missing": int(frame[name].isna().sum())}
         for name, role in roles.items()
     ]
-    output = Output(as_json, quiet)
     output.table(
         f"{data}: {len(frame)} rows, {found.kind}" + (f", {reading}" if reading.options else ""),
         ["column", "type", "role", "missing"],
-        [[*map(str, column.values())] for column in columns],
+        [list(column.values()) for column in columns],
     )
     if found.kind == "classifier":
         output.text(found.about_event(target, [*directions]))
-    for column, doubt in {name: doubt_of(X[name]) for name in X if is_csv}.items():
-        if doubt:
-            output.note(f"column {column!r} {doubt}")
+    for name in X if is_csv else ():
+        if doubt := doubt_of(X[name]):
+            output.note(f"column {name!r} {doubt}")
     if not directions:
         warnings.warn("no column has a direction, see --increasing", stacklevel=1)
     for name in directions:
         if X[name].nunique() == 1:
             warnings.warn(f"column {name!r} has the same value in all rows", stacklevel=1)
     settings: dict[str, Any] = {"epochs": epochs, "bootstrap": bootstrap, "device": device}
-    estimator = getattr(estimators, KINDS[found.kind].classes[0])(
-        monotonic_cst=directions,
-        members=members,
-        random_state=seed,
-        verbose=not quiet,
-        **settings,
-        **found.options,
-    )
-    output.note(f"fitting a {type(estimator).__name__} to {len(train)} rows")
+    settings |= {"members": members, "random_state": seed, "verbose": not output.quiet}
+    name = KINDS[found.kind].classes[0]
+    estimator = getattr(estimators, name)(monotonic_cst=directions, **settings, **found.options)
+    output.note(f"fitting a {name} to {len(train)} rows")
     with blamed(f"DATA {data}"):
         of_rows = None if groups is None else groups[train]
         estimator.fit(X.iloc[train], found.y[train], groups=of_rows)
@@ -158,17 +146,26 @@ def fit(
     if found.kind == "survival":
         estimator.event_codes_ = found.codes
         notes |= {"event": event, "horizon": float(estimator.model_.response.reference)}
-    _save(estimator, out, notes, overwrite)
+
+    def save(replace: bool) -> None:
+        with blamed("--out"):
+            pyro_gcm.save(estimator, out, metrics={NOTES: plain(notes)}, overwrite=replace)
+
+    save(overwrite)
     if len(test):
-        notes["scores"] = reached = _scores(estimator, X.iloc[test], found.y[test])
-        if reached:
-            rows = [[name, f"{score:.4f}"] for name, score in reached.items()]
-            output.table(f"{len(test)} rows that were held out", ["score", "value"], rows)
-        _save(estimator, out, notes, overwrite=True)
+        try:
+            notes["scores"] = scores(estimator, X.iloc[test], found.y[test])
+        except Exception as error:  # the model is there, whatever is wrong with these rows
+            warnings.warn(f"no score of the rows held out: {one_line(error)}", stacklevel=1)
+        for score, reached in notes["scores"].items():
+            if not math.isfinite(reached):
+                warnings.warn(f"{score} of the rows held out is {reached}", stacklevel=1)
+        rows = [[score, f"{reached:.4f}"] for score, reached in notes["scores"].items()]
+        output.table(f"{len(test)} rows that were held out", ["score", "value"], rows)
+        save(True)
     output.note(f"model saved in {out}")
-    made = {"class": type(estimator).__name__, "epochs": estimator.n_iter_}
-    made |= facts_of(estimator)
-    output.document({"command": "fit", "kind": found.kind, **notes, **made, "out": out})
+    made = {"class": name, "epochs": estimator.n_iter_, **facts_of(estimator), "out": out}
+    output.document({"command": "fit", **notes, **made})
 
 
 def _split(found: Any, share: float | None, seed: int, groups: Any) -> tuple[Any, Any]:
@@ -190,27 +187,3 @@ def _split(found: Any, share: float | None, seed: int, groups: Any) -> tuple[Any
         else:
             train, test = next(GroupShuffleSplit(1, **parts).split(rows, groups=groups))
     return np.sort(train), np.sort(test)
-
-
-def _save(estimator: Any, out: Path, notes: dict[str, Any], overwrite: bool) -> None:
-    """Save a fitted estimator with what the command line has to know of it."""
-    import pyro_gcm
-    from pyro_gcm.cli.saved import NOTES
-
-    with blamed("--out"):
-        pyro_gcm.save(estimator, out, metrics={NOTES: plain(notes)}, overwrite=overwrite)
-
-
-def _scores(estimator: Any, X: Any, y: Any) -> dict[str, float]:
-    """Scores of rows that were held out, with a warning of those that there cannot be."""
-    from pyro_gcm.estimators.kinds import scores
-
-    try:
-        found = scores(estimator, X, y)
-    except Exception as error:  # the model is there, whatever is wrong with these rows
-        warnings.warn(f"no score of the rows held out: {one_line(error)}", stacklevel=1)
-        return {}
-    for name, score in found.items():
-        if not math.isfinite(score):
-            warnings.warn(f"{name} of the rows held out is {score}", stacklevel=1)
-    return found

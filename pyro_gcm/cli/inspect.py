@@ -7,42 +7,29 @@ from typing import Annotated, Any
 
 from pyro_gcm._utils.files import write_figure
 from pyro_gcm.cli import options
-from pyro_gcm.cli.errors import WrongUse, blamed
-from pyro_gcm.cli.output import Output
-
-#: What `info` prints for a direction.
-_DIRECTIONS = {1: "increasing", -1: "decreasing", 0: "free"}
+from pyro_gcm.cli.output import Output, WrongUse, blamed
 
 
-def info(model: options.Model, as_json: options.Json = False, quiet: options.Quiet = False) -> None:
+def info(output: Output, model: options.Model) -> None:
     """Show what the folder of a model holds: its kind, columns, directions, rows and versions.
 
     Example: pyro-gcm info model/
     """
-    from pyro_gcm.cli.saved import facts_of, open_model
+    from pyro_gcm.cli.saved import open_model
 
     saved = open_model(model)
-    notes = saved.notes
+    notes, columns, shown = dict(saved.notes), [], []
     types = {column["name"]: column["type"] for column in notes.pop("columns", [])}
-    columns: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "type": types.get(name, code.kind),
-            "direction": _DIRECTIONS[code.sign],
-            "levels": len(code.levels) or None,
-            "low": code.low if code.kind == "number" else None,
-            "high": code.high if code.kind == "number" else None,
-        }
-        for name, code in saved.codes.items()
-    ]
-    about = {"kind": saved.kind, "class": saved.card["class"], **facts_of(saved.estimator), **notes}
+    for name, code in saved.codes.items():
+        low, high = (code.low, code.high) if code.kind == "number" else (None, None)
+        column = {"name": name, "type": types.get(name, code.kind)}
+        column["direction"] = {1: "increasing", -1: "decreasing", 0: "free"}[code.sign]
+        shown.append([*column.values(), "" if low is None else f"{low:g} to {high:g}"])
+        columns.append({**column, "levels": len(code.levels) or None, "low": low, "high": high})
+    about = {"kind": saved.kind, "class": saved.card["class"], **saved.facts, **notes}
     about |= {"epochs": saved.estimator.n_iter_, "versions": saved.card["versions"]}
-    output = Output(as_json, quiet)
-    output.table(
-        f"{model}: {saved.kind}",
-        ["column", "type", "direction", "training rows"],
-        [[c["name"], c["type"], c["direction"], _extent(c["low"], c["high"])] for c in columns],
-    )
+    heads = ["column", "type", "direction", "training rows"]
+    output.table(f"{model}: {saved.kind}", heads, shown)
     for name, entry in about.items():
         output.text(f"{name}: {_shown(entry)}")
     output.document({"command": "info", **about, "columns": columns})
@@ -54,20 +41,14 @@ def _shown(entry: Any) -> str:
     return f"{entry:.6g}" if isinstance(entry, float) else str(entry)
 
 
-def _extent(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f"{low:g} to {high:g}"
-
-
 def plot(
+    output: Output,
     model: options.Model,
     data: options.Data,
     column: options.Column,
     out: Annotated[Path, options.value("FILE")],
     values: options.Values = None,
     level: options.Level = 0.9,
-    large: options.Large = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Draw the mean prediction as a column moves.
 
@@ -85,7 +66,8 @@ def plot(
 
     options.check_output("--out", out, data, model)
     saved = open_model(model).answering()
-    column, grid = saved.grid(column, values)
+    column = saved.moving(column)
+    grid = saved.grid(column, values)
     X, _ = saved.rows(data)
     with blamed():
         curve = saved.estimator.response_curve(X, saved.names.index(column), grid, level=level)
@@ -102,12 +84,12 @@ def plot(
     )
     with blamed("--out"):
         write_figure(out, figure, dpi=150)
-    output = Output(as_json, quiet)
     output.note(f"figure written to {out}")
     output.document({"command": "plot", "column": column, "rows": len(X), "out": str(out)})
 
 
 def report(
+    output: Output,
     model: options.Model,
     data: options.Data,
     out: Annotated[Path, options.value("FILE")],
@@ -117,9 +99,6 @@ def report(
     pairs: options.Pairs = 20_000,
     seed: options.Seed = 0,
     level: options.Level = 0.9,
-    large: options.Large = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Write a report on a model, one HTML file.
 
@@ -143,27 +122,17 @@ def report(
     options.check_output("--out", out, data, model)
     saved = open_model(model)
     rows = outcomes_of(saved, data, target=target, event=event)
-    output = Output(as_json, quiet)
     if rows.y is None:
         output.note(f"{rows.lacks}, so scores are left out of the report")
+    about: Any = {"title": title, "target": rows.target, "event": rows.event, "path": out}
+    about |= {"source": data.name, "folder": model.name, "card": saved.card, "pairs": pairs}
+    about |= {"level": level, "seed": seed, "progress": not output.quiet}
     with blamed(f"DATA {data}"):
-        about: Any = {"title": title, "target": rows.target, "event": rows.event}
-        about |= {"source": data.name, "folder": model.name, "card": saved.card}
-        written = write_report(
-            saved.estimator,
-            rows.X,
-            rows.y,
-            path=out,
-            pairs=pairs,
-            level=level,
-            seed=seed,
-            progress=not quiet,
-            **about,
-        )
+        written = write_report(saved.estimator, rows.X, rows.y, **about)
     output.note(f"report written to {out}")
-    result = {"sections": written.sections, "scores": written.scores, "audit": None}
+    facts = {"command": "report", "kind": saved.kind, "rows": len(rows.X), "out": out}
+    facts |= {"sections": written.sections, "scores": written.scores, "audit": None}
     if written.audit is not None:
         counts = ("passed", "pairs", "violations")
-        result["audit"] = {name: getattr(written.audit, name) for name in counts}
-    facts = {"command": "report", "kind": saved.kind, "rows": len(rows.X), "out": out}
-    output.document({**facts, **result})
+        facts["audit"] = {name: getattr(written.audit, name) for name in counts}
+    output.document(facts)

@@ -1,20 +1,25 @@
-"""Arguments and options of the commands, and what is checked of them before any work is done."""
+"""Arguments and options of the commands, lists in one text, and checks before any work is done."""
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from pyro_gcm._utils.files import check_writable
-from pyro_gcm.cli.errors import WrongUse, blamed
+from pyro_gcm.cli.output import WrongUse, blamed
 
 #: Endings of the names of tables.
 ENDINGS = (".csv", ".parquet", ".arrow", ".feather")
 #: What a table has without `--large`, at most.
 LIMITS = {"rows": 10_000_000, "columns": 10_000, "values": 200_000_000}
+#: A part of a list: text in quotes, in which two stand for one, or up to the next comma.
+_PART = re.compile(r'\s*"((?:[^"]|"")*)"\s*(?:,|$)|([^,]*)(?:,|$)')
 
 
 def check_data(context: typer.Context, data: Path) -> Path:
@@ -91,22 +96,52 @@ def check_name(option: str, path: Path) -> None:
             import pyarrow  # noqa: F401
 
 
-def check_output(option: str, path: Path | None, data: Path, model: Path | None = None) -> None:
+def check_output(
+    option: str, path: Path | None, data: Path, model: Path, *, is_table: bool = False
+) -> None:
     """Refuse a place where no file can be written, and a file that is read.
 
     :param data: the table that is read.
     :param model: the folder of the model that is read.
     """
     if path is not None:
-        read = [data] if model is None else [data, model / "card.json", *model.glob("weights-*")]
+        if is_table:
+            check_name(option, path)
+        read = [data, model / "card.json", *model.glob("weights-*")]
         if path.exists() and any(file.exists() and path.samefile(file) for file in read):
             raise WrongUse(f"{option} must be another file than the ones that are read, got {path}")
         with blamed(option):
             check_writable(Path(os.path.realpath(path)))  # where a link leads to
 
 
-def check_out(out: Path | None, data: Path, model: Path) -> None:
-    """Refuse a file of `--out` that is no table or cannot be written."""
-    if out is not None:
-        check_name("--out", out)
-        check_output("--out", out, data, model)
+def parts_of(text: str | Sequence[str], known: Collection[str] = ()) -> list[str]:
+    """The parts of a list, such as `a, b,"c, d"`; a text that is known stands alone.
+
+    :param text: the list, or several whose parts are put together.
+    :param known: parts that are taken with the blanks around them, which others lose.
+    """
+    if not isinstance(text, str):
+        return [part for each in text for part in parts_of(each, known)]
+    if text in known:
+        return [text]
+    found = []
+    for quoted, plain in _PART.findall(text):
+        if quoted or plain.strip():
+            part = quoted.replace('""', '"') or plain
+            found.append(part if quoted or part in known else part.strip())
+    return found
+
+
+def list_of(parts: Iterable[str]) -> str:
+    """The list that `parts_of` takes apart."""
+    return ",".join(
+        part
+        if part == part.strip() != "" and "," not in part and not part.startswith('"')
+        else '"' + part.replace('"', '""') + '"'
+        for part in parts
+    )
+
+
+def as_argument(*parts: str) -> str:
+    """The list as the one argument that a shell takes it for."""
+    return shlex.quote(list_of(parts))

@@ -1,7 +1,8 @@
-"""The output of a command: results on stdout, all else on stderr."""
+"""What a command says: results on stdout, all else on stderr, and a wrong use in one line."""
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 import os
@@ -19,12 +20,54 @@ if TYPE_CHECKING:
 
 #: Columns of a screen where the output goes to a file.
 _WIDTH = 110
-#: Rows of a table on a screen, at most.
-_ROWS = 100
+#: Rows of a table on a screen, and names that a message lists, at most.
+_ROWS, _NAMES = 100, 12
 #: What a terminal obeys rather than shows; lines and tabs stay.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 #: What a spreadsheet runs as a formula, of text that is no number.
 _FORMULA = re.compile(r"[=@\t\r]|[-+](?![\d.,]+\Z)")
+
+
+class WrongUse(Exception):
+    """A file, column or value that is not what an option takes; the message is one line."""
+
+
+@contextmanager
+def blamed(on: str = "") -> Iterator[None]:
+    """Inside, an error about a value or a file becomes a `WrongUse` of an option.
+
+    :param on: the option; empty where messages name it. Rows are counted from 1, as in a file.
+    """
+    try:
+        yield
+    except (ValueError, TypeError, OSError, ImportError, RuntimeError, AttributeError) as error:
+        if hasattr(error, "row"):  # of a `WrongCell`
+            error.row += 1
+        raise WrongUse(f"{on}: {one_line(error)}" if on else one_line(error)) from error
+
+
+def one_line(error: BaseException) -> str:
+    """The message of an error for a command line."""
+    message = re.sub(r"^\[Errno \d+\] ", "", " ".join(str(error).split()))
+    return message or type(error).__name__
+
+
+def instead(name: str, known: Sequence[str], nearness: float = 0.7) -> str:
+    """The end of a message about an unknown name: the closest known one, and which there are.
+
+    :param nearness: of the closest one, at least, in 0..1.
+    """
+    close = difflib.get_close_matches(name, known, 1, nearness) or [
+        other for other in known if other.strip().lower() == name.strip().lower()
+    ]
+    meant = f"; did you mean {close[0]!r}?" if close else ""
+    return f"{meant} (there are: {listed(known)})"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a text, the first ones if there are many."""
+    more = f", and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return ", ".join(names[:_NAMES]) + more if names else "none"
 
 
 @dataclass(frozen=True)

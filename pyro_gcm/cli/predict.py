@@ -6,15 +6,15 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pyro_gcm.cli import options
-from pyro_gcm.cli.errors import WrongUse, blamed
-from pyro_gcm.cli.lists import parts_of
-from pyro_gcm.cli.output import Output
+from pyro_gcm.cli.options import parts_of
+from pyro_gcm.cli.output import Output, WrongUse, blamed
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 def predict(
+    output: Output,
     model: options.Model,
     data: options.Data,
     out: options.Out = None,
@@ -23,9 +23,6 @@ def predict(
     quantiles: Annotated[list[str] | None, options.value("SHARES")] = None,
     keep: options.Keep = None,
     safe: options.Safe = False,
-    large: options.Large = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Predict every row of a table.
 
@@ -41,7 +38,7 @@ def predict(
     from pyro_gcm.cli.saved import open_model
     from pyro_gcm.estimators.kinds import has_quantiles, in_blocks, predictions
 
-    options.check_out(out, data, model)
+    options.check_output("--out", out, data, model, is_table=True)
     saved = open_model(model)
     has = has_quantiles(saved.estimator)
     if quantiles and not has:
@@ -58,12 +55,13 @@ def predict(
     with blamed():
         _check_result(kept, predicted(slice(1)))
     with blamed("DATA"):
-        columns = in_blocks(predicted, len(X), progress=not quiet)
+        columns = in_blocks(predicted, len(X), progress=not output.quiet)
     table = _beside(kept, columns)
-    Output(as_json, quiet).frame(table, out, safe, command="predict", kind=saved.kind)
+    output.frame(table, out, safe, command="predict", kind=saved.kind)
 
 
 def required(
+    output: Output,
     model: options.Model,
     data: options.Data,
     column: options.Column,
@@ -73,9 +71,6 @@ def required(
     keep: options.Keep = None,
     out: options.Out = None,
     safe: options.Safe = False,
-    large: options.Large = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Find the value at which a prediction is reached.
 
@@ -91,17 +86,19 @@ def required(
     """
     from pyro_gcm.cli.saved import open_model
 
-    options.check_out(out, data, model)
+    options.check_output("--out", out, data, model, is_table=True)
     saved = open_model(model).answering()
+    column = saved.moving(column)
     X, kept = saved.rows(data, keep)
     _check_result(kept, ("required", "lower", "upper", "beyond"))
     with blamed():
         found = saved.estimator.required(X, column, probability, below=below, level=level)
     about = {"command": "required", "column": column, "probability": probability, "below": below}
-    Output(as_json, quiet).frame(_beside(kept, found), out, safe, **about)
+    output.frame(_beside(kept, found), out, safe, **about)
 
 
 def surface(
+    output: Output,
     model: options.Model,
     data: options.Data,
     column: options.Column,
@@ -112,9 +109,6 @@ def surface(
     keep: options.Keep = None,
     out: options.Out = None,
     safe: options.Safe = False,
-    large: options.Large = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Predict rows as one of their columns moves.
 
@@ -130,15 +124,16 @@ def surface(
     """
     from pyro_gcm.cli.saved import open_model
 
-    options.check_out(out, data, model)
+    options.check_output("--out", out, data, model, is_table=True)
     if not values and not mean:
         raise WrongUse("--values must be given without --mean, such as --values 0:100:11")
     if mean and keep:
         raise WrongUse(f"--keep copies columns of rows, and --mean has none of them, got {keep!r}")
     saved = open_model(model)
-    column, grid = saved.grid(column, values)
     if mean:
         saved.answering()
+    column = saved.moving(column)
+    grid = saved.grid(column, values)
     X, kept = saved.rows(data, keep)
     names = ["prediction"] if mean else ["row", "prediction"]
     _check_result(kept, [*names, "lower", "upper"] if mean or bands else names, column)
@@ -146,14 +141,21 @@ def surface(
         if mean:
             table = saved.estimator.response_curve(X, column, grid, level=level)
         else:
-            table = _of_rows(saved, X, column, grid or [], level if bands else None, quiet)
+            ends = level if bands else None
+            table = _of_rows(saved, X, column, grid or [], ends, progress=not output.quiet)
             table = _beside(kept.iloc[table["row"] - 1], table)
     about = {"command": "surface", "kind": saved.kind, "column": column}
-    Output(as_json, quiet).frame(table, out, safe, **about)
+    output.frame(table, out, safe, **about)
 
 
 def _of_rows(
-    saved: Any, X: pd.DataFrame, column: str, grid: list[Any], level: float | None, quiet: bool
+    saved: Any,
+    X: pd.DataFrame,
+    column: str,
+    grid: list[Any],
+    level: float | None,
+    *,
+    progress: bool,
 ) -> pd.DataFrame:
     """The predictions of all rows at each value, the rows one after the other."""
     import numpy as np
@@ -176,7 +178,7 @@ def _of_rows(
             found |= {"lower": ends.lower, "upper": ends.upper}
         return found
 
-    columns = in_blocks(predicted, len(row), progress=not quiet)
+    columns = in_blocks(predicted, len(row), progress=progress)
     return pd.DataFrame({"row": row + 1, column: there, **columns})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -17,11 +18,11 @@ import typer
 from typer.exceptions import TyperException
 
 import pyro_gcm
-from pyro_gcm.cli.audit import audit, json_option
-from pyro_gcm.cli.errors import WrongUse, one_line
+from pyro_gcm.cli import options
+from pyro_gcm.cli.audit import audit
 from pyro_gcm.cli.fit import fit
 from pyro_gcm.cli.inspect import info, plot, report
-from pyro_gcm.cli.output import shown_on_terminal, written
+from pyro_gcm.cli.output import Output, WrongUse, one_line, shown_on_terminal, written
 from pyro_gcm.cli.predict import predict, required, surface
 
 PROGRAM = "pyro-gcm"
@@ -57,7 +58,7 @@ def _program(
 
 
 def _add(command: Callable[..., Any]) -> None:
-    """Add a command, whose own options have the help that its docstring gives its parameters."""
+    """Add a command, with the options that all have: its own have the help of its docstring."""
     about, *parameters = (inspect.getdoc(command) or "").split("\n:param ")
     hints = get_type_hints(command, include_extras=True)
     for parameter in parameters:
@@ -66,8 +67,19 @@ def _add(command: Callable[..., Any]) -> None:
         option = copy(option)
         option.help = " ".join(text.split())
         hints[name] = Annotated[kind, option]
-    command.__annotations__ = hints
-    app.command(help=about, epilog=EXIT_CODES)(command)
+
+    def run(as_json: bool, quiet: bool, large: bool = False, **given: Any) -> Any:
+        return command(Output(as_json, quiet), **given)
+
+    _, *own = inspect.signature(command).parameters.values()
+    every = {"large": options.Large} if "data" in hints else {}
+    every |= {"as_json": options.Json, "quiet": options.Quiet}
+    flags = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=False) for n in every]
+    hints |= every
+    given = [each.replace(annotation=hints[each.name]) for each in (*own, *flags)]
+    run.__signature__ = inspect.Signature(given)  # type: ignore[attr-defined]
+    run.__annotations__ = hints
+    app.command(command.__name__, help=about, epilog=EXIT_CODES)(run)
 
 
 _COMMANDS = (fit, predict, surface, required, audit, plot, report, info)
@@ -110,16 +122,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     if sys.stderr is None:  # closed: what belongs there must not go to stdout
         sys.stderr = io.StringIO()
-    if sys.stdout is None:
-        tell("error: stdout is closed, where results go")
-        return 2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = show
         try:
-            words = json_option(given) or ["--help"]
-            code = app(words, prog_name=PROGRAM, standalone_mode=False)
+            code = app(given or ["--help"], prog_name=PROGRAM, standalone_mode=False)
             if code == 130:  # of typer after Ctrl-C
                 tell("interrupted")
             return int(code or 0)
@@ -132,7 +140,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 message = " ".join(error.format_message().split()).removesuffix(".")
                 tell(f"error: {message}; see {program} --help")
             elif isinstance(error, WrongUse | OSError):
-                tell(f"error: {one_line(error)}")
+                message = one_line(error)
+                counted = "; row 1 is the first below the header"
+                tell(f"error: {message}{counted if re.search('row [0-9]', message) else ''}")
             else:
                 tell(f"unexpected error: {type(error).__name__}: {one_line(error)}")
                 return 3

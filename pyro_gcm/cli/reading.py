@@ -7,16 +7,16 @@ import re
 import shlex
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from pyro_gcm.cli.errors import WrongUse
-from pyro_gcm.cli.lists import as_argument, parts_of
+from pyro_gcm.cli.options import as_argument, parts_of
+from pyro_gcm.cli.output import WrongUse
 
 #: Missing values of a column whose other fields are numbers or booleans, as R and pandas write
 #: them, in any case; in a column of text they are text.
@@ -68,7 +68,7 @@ class Reading:
     @property
     def options(self) -> dict[str, Any]:
         """The options that differ from the defaults, as keyword arguments."""
-        return {name: v for name, v in asdict(self).items() if v != getattr(Reading, name)}
+        return {name: v for name, v in vars(self).items() if v != getattr(Reading, name)}
 
     def __str__(self) -> str:
         """The options as a shell takes them; "the default" without any."""
@@ -107,12 +107,11 @@ class Reading:
             for level in fields.unique()
             if not self.is_missing(level) and level.strip().lower() not in ABSENT
         ]
-        values: list[Any] = [self.number(level) for level in levels]
-        if None in values:
-            values = [_BOOLEANS.get(level.strip().lower()) for level in levels]
-        if None in values:
-            return self.text(fields)
-        return fields.map(dict(zip(levels, values, strict=True)))
+        for read in (self.number, lambda level: _BOOLEANS.get(level.strip().lower())):
+            values = {level: read(level) for level in levels}
+            if None not in values.values():
+                return fields.map(values)
+        return self.text(fields)
 
     def text(self, fields: pd.Series[Any]) -> pd.Series[Any]:
         """A column of text, in which NA and the like are text."""
@@ -131,22 +130,17 @@ def read_csv(
     :raises ValueError: for a file that is no table.
     :raises WrongUse: for names that are there twice.
     """
-    names: list[Any] = []
-    try:
-        names = header_of(path)
-        check_once(source, (name for name in names if isinstance(name, str)))
-        absent = ["", *ABSENT, *reading.missing]
-        frame = _parsed(path, names, na_values=absent, decimal=reading.decimal)
-        letters = letters_of(
-            path, [name for name in names if name in text or not _has_type(frame[name])]
-        )
-    except pd.errors.ParserWarning:
-        raise ValueError(
-            f"its rows have more fields than the header, which names {len(names)} columns"
-        ) from None
-    except (pd.errors.ParserError, csv.Error) as error:
-        raise ValueError(str(error).removeprefix("Error tokenizing data. C error: ")) from error
+    names = header_of(path)
     named = [name for name in names if isinstance(name, str)]
+    if twice := [name for name, count in Counter(named).items() if count > 1]:
+        raise WrongUse(f"{source} has more than one column {min(twice)!r}")
+    absent = ["", *ABSENT, *reading.missing]
+    try:
+        frame = _parsed(path, names, na_values=absent, decimal=reading.decimal)
+    except pd.errors.ParserWarning:
+        more = "its rows have more fields than the header, which names"
+        raise ValueError(f"{more} {len(names)} columns") from None
+    letters = letters_of(path, [n for n in names if n in text or not _has_type(frame[n])])
     if len(frame) and not {*named} - {*letters}:
         again = (letters[named] == named).all(axis=1).to_numpy()
         if again.any():
@@ -157,7 +151,7 @@ def read_csv(
     return frame[named], said
 
 
-def header_of(path: Path) -> list[str | int]:
+def header_of(path: Path) -> list[Any]:
     """The names of the columns, in the first line that is not empty; a number where one has none.
 
     :raises ValueError: for an empty file, and one without commas.
@@ -174,7 +168,7 @@ def header_of(path: Path) -> list[str | int]:
 
 def letters_of(path: Path, wanted: Sequence[Any]) -> pd.DataFrame:
     """Columns of a CSV file with the letters that they have."""
-    names: list[Any] = header_of(path)
+    names = header_of(path)
     places = [names.index(name) for name in wanted]
     return _parsed(path, names, dtype=str, na_filter=False, usecols=places)[[*wanted]]
 
@@ -212,13 +206,3 @@ def _left_out(frame: pd.DataFrame, names: Sequence[str | int]) -> list[str]:
         else:
             raise ValueError(f"its column {at + 1} must have a name, and has none")
     return said
-
-
-def check_once(where: str, names: Iterable[str]) -> None:
-    """Refuse names that are there twice.
-
-    :param where: what has these columns.
-    """
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise WrongUse(f"{where} has more than one column {min(twice)!r}")

@@ -15,12 +15,12 @@ import pandas as pd
 import pyro_gcm
 from pyro_gcm._utils.validation import LARGEST
 from pyro_gcm.cli.columns import column_of, columns_of, type_of
-from pyro_gcm.cli.errors import WrongUse, blamed, listed
-from pyro_gcm.cli.lists import parts_of
+from pyro_gcm.cli.options import parts_of
+from pyro_gcm.cli.output import WrongUse, blamed, listed
 from pyro_gcm.cli.reading import Reading
 from pyro_gcm.cli.tables import as_written, read_table
+from pyro_gcm.data.tables import known_name
 from pyro_gcm.estimators.kinds import kind_of
-from pyro_gcm.estimators.moving import index_of
 from pyro_gcm.io import read_card
 
 #: Where the card of a folder has what only the command line knows.
@@ -35,14 +35,16 @@ class SavedModel:
     :param estimator: as `pyro_gcm.load` returns it.
     :param card: what the folder says of it.
 
-    Attributes: `kind`, such as classifier; `notes`, what `fit` put into the card, which are empty
-    for a folder that was saved in Python; `reading`, how the fields of tables were read in fit;
-    `codes`, how each column is read, by its name; `directions` of those that have one.
+    Attributes: `facts`, as `facts_of` returns them, with `kind` and `labels`; `notes`, what `fit`
+    put into the card, which are empty for a folder that was saved in Python; `reading`, how the
+    fields of tables were read in fit; `codes`, how each column is read, by its name; `directions`
+    of those that have one.
     """
 
     def __init__(self, folder: Path, estimator: Any, card: dict[str, Any]) -> None:
         self.folder, self.estimator, self.card = folder, estimator, card
-        self.kind, self.notes = kind_of(estimator.response), dict(card["metrics"].get(NOTES, {}))
+        self.facts, self.notes = facts_of(estimator), dict(card["metrics"].get(NOTES, {}))
+        self.kind, self.labels = self.facts["kind"], self.facts.get("labels", [])
         self.reading = Reading(**self.notes.get("reading", {}))
         codes = estimator.encoding_.columns
         names = getattr(estimator, "feature_names_in_", [code.label for code in codes])
@@ -51,18 +53,11 @@ class SavedModel:
         self.directions = {name: code.sign for name, code in self.codes.items() if code.sign}
 
     @property
-    def labels(self) -> list[Any]:
-        """The classes of the estimator as Python has them; none of one without classes."""
-        found: list[Any] = getattr(self.estimator, "classes_", np.empty(0)).tolist()
-        return found
-
-    @property
     def prediction_name(self) -> str:
         """The name of the one monotone prediction of a row."""
         target = self.notes.get("target", "the target")
-        event = facts_of(self.estimator).get("positive")
         names = {
-            "classifier": f"probability that {target} is {event}",
+            "classifier": f"probability that {target} is {self.facts.get('positive')}",
             "ordinal": f"mean place of {target}, from 0 to {len(self.labels) - 1}",
             "survival": f"probability of the event by {self.notes.get('horizon', 'the horizon')}",
         }
@@ -75,25 +70,34 @@ class SavedModel:
             raise WrongUse(f"MODEL must be a GCM for this command, and {self.folder} has {kind}")
         return self
 
-    def grid(self, column: str, values: Sequence[str] | None) -> tuple[str, list[Any] | None]:
-        """The name of a column with a direction, and the values of it that `--values` names.
+    def moving(self, column: str) -> str:
+        """The name of a column with a direction, as the model has it.
 
         :param column: in any normal form of Unicode.
-        :returns: the name as the model has it, and None without values.
-        :raises WrongUse: for another column, and for values that it cannot have.
+        :raises WrongUse: for another column.
         """
-        with blamed("--column"):
-            column = self.names[index_of(column, self.estimator.encoding_, self.names)]
+        where = f"MODEL {self.folder}"
+        name = column_of("--column", known_name(column, self.names), self.names, where)
+        if name not in self.directions:
+            raise WrongUse(
+                f"--column must have a direction, as {listed([*self.directions])}, got {name!r}"
+            )
+        return name
+
+    def grid(self, column: str, values: Sequence[str] | None) -> list[Any] | None:
+        """The values of a column that `--values` names; None without values.
+
+        :raises WrongUse: for values that it cannot have.
+        """
         code = self.codes[column]
         if values is None:
-            return column, None
+            return None
         if code.kind != "number":
             of_text = {str(level).removesuffix(".0"): level for level in code.levels}
             names = parts_of(values, of_text)
-            unknown = [name for name in names if name not in of_text]
-            if unknown:
+            if unknown := [name for name in names if name not in of_text]:
                 raise WrongUse(f"--values must be among {listed([*of_text])}, got {unknown[0]!r}")
-            return column, [of_text[name] for name in names]
+            return [of_text[name] for name in names]
         text = ",".join(values)
         with suppress(ValueError):
             numbers = [float(part) for part in re.split("[:,]", text)]
@@ -102,7 +106,7 @@ class SavedModel:
                 steps = int(count) if count in range(2, _MOST + 1) else 0
                 numbers = np.linspace(low, high, steps).tolist()
             if numbers and all(abs(number) <= LARGEST for number in numbers):
-                return column, numbers
+                return numbers
         raise WrongUse(
             f"--values must be numbers of at most {LARGEST:.0e} in size, such as 1,2,5, or "
             f"low:high:count, such as 0:100:11, got {text!r}"
@@ -119,12 +123,12 @@ class SavedModel:
         """
         if not hasattr(self.estimator, "feature_names_in_"):
             raise WrongUse(f"MODEL {self.folder} was fitted to an array, without names of columns")
-        codes = self.codes
-        were_text = [n for n, c in codes.items() if any(isinstance(v, str) for v in c.levels)]
+        levels = {name: code.levels for name, code in self.codes.items()}
+        were_text = [name for name in levels if any(isinstance(v, str) for v in levels[name])]
         frame = read_table(data, self.reading, [*were_text, *text])
-        for name in codes:
+        for name in levels:
             column_of("DATA", name, list(frame.columns), str(data))
-        for name, code in codes.items():
+        for name, code in self.codes.items():
             if code.kind == "number":
                 _check_numbers(frame[name], data)
             else:
@@ -142,7 +146,7 @@ class SavedModel:
         """
         frame = self.table(data)
         kept = dict.fromkeys(columns_of("--keep", keep, list(frame.columns), str(data)))
-        return frame[self.names], as_written(data, frame, [*kept], self.reading)
+        return frame[self.names], as_written(data, frame, [*kept])
 
 
 def _check_numbers(series: pd.Series[Any], data: Path) -> None:

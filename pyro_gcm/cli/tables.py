@@ -5,20 +5,22 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from pyro_gcm._utils.files import write_file
-from pyro_gcm.cli.errors import WrongUse, blamed, instead
 from pyro_gcm.cli.options import ENDINGS, check_name
-from pyro_gcm.cli.reading import Reading, check_once, header_of, letters_of, read_csv
+from pyro_gcm.cli.output import WrongUse, blamed, instead
+from pyro_gcm.cli.reading import Reading, header_of, letters_of, read_csv
 
 #: The name that pandas gives to an index without one.
 _UNNAMED = re.compile(r"__index_level_\d+__")
+#: How near the name of a file must be to another one, which may share its ending with it.
+_NEAR = 0.87
 
 
 def check_file(path: Path) -> None:
@@ -27,26 +29,21 @@ def check_file(path: Path) -> None:
     if path.is_dir():
         raise WrongUse(f"DATA must be a file, and {path} is a folder")
     if not path.is_file():
-        near = [f.name for f in path.parent.glob("*") if f.suffix.lower() in ENDINGS]
-        hint = instead(path.name, sorted(near)) if path.parent.is_dir() else ""
+        there = sorted(f.name for f in path.parent.glob("*") if f.suffix.lower() in ENDINGS)
+        hint = instead(path.name, there, _NEAR) if path.parent.is_dir() else ""
         raise WrongUse(f"DATA must be a file, and there is no {path}{hint}")
 
 
 def shape_of(path: Path) -> dict[str, int]:
-    """How many rows, columns and values a table has, before it is read; one batch at a time.
+    """How many rows, columns and values a table has, before it is read.
 
     A CSV file counts as one without rows, since it has no more of them than its size shows.
     """
     if path.suffix.lower() == ".csv":
         rows, columns = 0, len(header_of(path))
-    elif path.suffix.lower() == ".parquet":
-        import pyarrow.parquet as pq
-
-        about = pq.read_metadata(path)
-        rows, columns = about.num_rows, about.num_columns
     else:
-        with _arrow(path) as (schema, batches):
-            rows, columns = sum(map(len, batches)), len(schema)
+        about = _dataset(path)
+        rows, columns = about.count_rows(), len(about.schema.names)
     return {"rows": rows, "columns": columns, "values": rows * columns}
 
 
@@ -64,7 +61,7 @@ def read_table(
         if path.suffix.lower() == ".csv":
             frame, said = read_csv(path, source, reading, text)
         else:
-            frame, said = _read_arrow(path, source)
+            frame, said = _read_arrow(path)
     if not len(frame):
         raise WrongUse(f"{source} has no rows")
     for sentence in said:
@@ -72,21 +69,17 @@ def read_table(
     return frame
 
 
-def as_written(
-    path: Path, frame: pd.DataFrame, names: Sequence[str], reading: Reading
-) -> pd.DataFrame:
+def as_written(path: Path, frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Columns with the letters of the file: numbers that are written just so, otherwise text.
 
     :param frame: the table in the file.
     """
-    if path.suffix.lower() != ".csv" or not names:
-        return frame[[*names]]
-    letters = letters_of(path, names)
-    for name in names:
-        typed = reading.typed(letters[name])
-        same = (typed.astype(str) == letters[name]).all()
-        letters[name] = typed if same else letters[name].mask(letters[name] == "")
-    return letters
+    found = frame[[*names]].copy()
+    if path.suffix.lower() == ".csv" and names:
+        for name, fields in letters_of(path, names).items():
+            if (found[name].astype(str) != fields).any():
+                found[name] = fields.mask(fields == "")
+    return found
 
 
 def write_table(path: Path, frame: pd.DataFrame) -> None:
@@ -102,34 +95,16 @@ def write_table(path: Path, frame: pd.DataFrame) -> None:
         write_file(path, content.getvalue())
 
 
-@contextmanager
-def _arrow(path: Path) -> Iterator[tuple[Any, Any]]:
-    """The schema and the batches of an Arrow file or stream."""
-    import pyarrow as pa
+def _dataset(path: Path) -> Any:
+    """A Parquet or Arrow file, of which only what it says of itself is read."""
+    import pyarrow.dataset as ds
 
-    with pa.memory_map(str(path)) as file:
-        try:
-            reader = pa.ipc.open_file(file)
-        except pa.ArrowInvalid:
-            file.seek(0)
-            batches = reader = pa.ipc.open_stream(file)
-        else:
-            batches = map(reader.get_batch, range(reader.num_record_batches))
-        yield reader.schema, batches
+    return ds.dataset(path, format="parquet" if path.suffix.lower() == ".parquet" else "ipc")
 
 
-def _read_arrow(path: Path, source: str) -> tuple[pd.DataFrame, list[str]]:
+def _read_arrow(path: Path) -> tuple[pd.DataFrame, list[str]]:
     """The table in a file, and what of it was left out; as `reading.read_csv`."""
-    import pyarrow as pa
-
-    if path.suffix.lower() == ".parquet":
-        import pyarrow.parquet as pq
-
-        table = pq.read_table(path, partitioning=None)
-    else:
-        with _arrow(path) as (schema, batches):
-            table = pa.Table.from_batches(batches, schema)
-    check_once(source, table.column_names)
+    table = _dataset(path).to_table()
     frame: pd.DataFrame = table.to_pandas(ignore_metadata=True, integer_object_nulls=True)
     said = []
     if unnamed := [name for name in table.column_names if _UNNAMED.fullmatch(name)]:

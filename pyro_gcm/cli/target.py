@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from pyro_gcm.cli.columns import type_of
-from pyro_gcm.cli.errors import WrongUse, blamed, instead, listed
-from pyro_gcm.cli.lists import as_argument, list_of, parts_of
+from pyro_gcm.cli.options import as_argument, list_of, parts_of
+from pyro_gcm.cli.output import WrongUse, blamed, instead, listed
 from pyro_gcm.cli.saved import SavedModel
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.estimators.event_times import Codes, came_of
@@ -93,12 +93,12 @@ def target_of(
         if kind == "classifier":
             classes = np.unique(values).tolist()
             label = None if positive is None else _as_value(positive, values)
-            if len(classes) != 2 or (label is not None and label not in classes):
-                said = "" if positive is None else f", and --positive is {positive!r}"
-                raise WrongUse(
-                    f"{name} must have two values, one of which --positive may name, and has "
-                    f"{len(classes)} ({listed(_texts(classes))}){said}"
-                )
+            if len(classes) != 2:
+                had = f"{len(classes)} ({listed(_texts(classes))})"
+                raise WrongUse(f"{name} must have two values for --kind classifier, and has {had}")
+            if label is not None and label not in classes:
+                two = " and ".join(_texts(classes))
+                raise WrongUse(f"--positive must be a value of {name}, {two}, got {positive!r}")
             return Target(kind, values, {"positive": label})
         if kind == "ordinal":
             order = _order_of(name, levels, values)

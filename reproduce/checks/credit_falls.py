@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from pyro_gcm.audit import SEARCHES, MonotonicityAudit, audit_table
-from pyro_gcm.cli.errors import one_line
+from pyro_gcm.cli.output import one_line
 from reproduce.data.credit_tables import (
     TABLES,
     TITLES,

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pyro_gcm.cli.lists import list_of, parts_of
+from pyro_gcm.cli.options import list_of, parts_of
 from pyro_gcm.cli.reading import Reading
 from pyro_gcm.cli.tables import read_table
 

@@ -208,7 +208,7 @@ def test_a_wrong_time_is_named_by_its_row(value: float, share: list[str], fit: A
     said = fit(table, "--target=time", "--event=event", "--quiet", *share, code=2).err
     assert said.count("\n") == 1
     assert f"--target 'time': time must be {'at least' if value else 'above'} 0" in said
-    assert said.endswith("in row 41\n")
+    assert said.endswith("in row 41; row 1 is the first below the header\n")
     assert not Path("model").exists()
 
 

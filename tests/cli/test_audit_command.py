@@ -111,7 +111,7 @@ def test_minus_in_a_column_name_is_not_a_sign() -> None:
 
 def test_counts_are_written_before_the_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyro_gcm.plots", None)
-    options = "--r=bid,price", "--x=age", "--plot=figure.png", "--json=counts.json"
+    options = "--r=bid,price", "--x=age", "--json", "counts.json", "--plot=figure.png"
     assert audit("toy:falls", *options).code == 2
     assert not json.loads(Path("counts.json").read_text())["passed"]
 

@@ -54,7 +54,7 @@ WRONG = {
     f"{DEFAULT} --kind=regressor": "--target 'default' must have numbers, and has text, such as ",
     f"{FIT} --target=time --kind=survival": "--kind survival needs --event, the column that says",
     f"{FIT} --target=time --event=debt": "--event 'debt' must have 1 (the event came) and 0 (it",
-    f"{DEFAULT} --positive=maybe": "and has 2 (no, yes), and --positive is 'maybe'",
+    f"{DEFAULT} --positive=maybe": "--positive must be a value of --target 'default', no and ",
     f"{DEFAULT} --epochs=many": "Invalid value for '--epochs': ",
     f"{DEFAULT} --test-share=0.001": "--test-share: The test_size = 1 should be greater or equal",
     f"{DEFAULT} --test-share=0.99": "--test-share: ",
@@ -69,12 +69,15 @@ WRONG = {
     "predict MODEL half.csv": "DATA: half.csv has no column 'debt'; did you mean 'dept'?",
     "predict MODEL lots.csv": (
         "DATA lots.csv: column 'debt' must have numbers, as in fit, got 'lots' in row 3"
+        "; row 1 is the first below the header"
     ),
     "predict MODEL inf.csv": "must be finite or missing, and is infinite in row 3",
     f"predict {ASK} --out=a.txt": "--out must end in .csv, .parquet, .arrow, .feather, got a.txt",
     f"predict {ASK} --out=data.csv": "--out must be another file than the ones that are read, got ",
     f"predict {ASK} --quantiles=0.5": "--quantiles is for models of numbers and times, and ",
-    f"surface {ASK} --column=job --values=a": "--column: feature must be a column with a direction",
+    f"surface {ASK} --column=job --values=a": "--column must have a direction, as income, debt",
+    f"required {ASK} --column=dept --probability=0.1": "has no column 'dept'; did you mean 'debt'",
+    "fit new.csv --target=a": "DATA must be a file, and there is no new.csv (there are: bad.",
     f"surface {ASK} --column=debt --values=0:10": "or low:high:count, such as 0:100:11, got '0:10'",
     f"report {ASK} --out=report.pdf": "--out must end in .html, got report.pdf",
     f"{REPORT} --target=grade": "--target 'grade' must have labels among those of fit, ['no', ",
@@ -95,8 +98,8 @@ FILES = {
     "a,b,y\n".encode("utf-16"): "'utf-8' codec can't decode byte 0xff",
     # pandas would take the first column for the names of the rows, and shift all others.
     b"a,b,y\n" + b"1,2,0,9\n" * 20: "more fields than the header, which names 3 columns",
-    ROWS + b"1,2,3,4,0\n": "read: Expected 3 fields in line 42, saw 5",
-    ROWS + b'1,"2,0\n': "cannot be read: EOF inside string",
+    ROWS + b"1,2,3,4,0\n": "C error: Expected 3 fields in line 42, saw 5",
+    ROWS + b'1,"2,0\n': "C error: EOF inside string",
     ROWS.replace(b"y", b"y "): "has no column 'y'; did you mean 'y '?",
     b"a,b,y\n" + b'"1,5",2,0\n"2,5",3,1\n' * 20: "column 'a' has numbers, and fields that are not",
     ROWS.replace(b",1\n", b",0\n"): "--target 'y' must have two values, or numbers",

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from pyro_gcm.cli.errors import WrongUse
+from pyro_gcm.cli.output import WrongUse
 from pyro_gcm.cli.target import outcomes_of
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.report import quality_of_classes, quality_of_numbers

@@ -16,9 +16,7 @@ from pyro_gcm._utils.torch_state import Randomness, evaluating
 from pyro_gcm._utils.validation import (
     ArrayLike,
     broadcast_shapes,
-    matrix,
     positive_int,
-    same_rows,
     seed_of,
 )
 from pyro_gcm.distributions import (
@@ -27,7 +25,6 @@ from pyro_gcm.distributions import (
     integrates_over,
     linear_gaussian_posterior,
 )
-from pyro_gcm.distributions.products import coarse
 from pyro_gcm.inference.reading import Plan, Reader, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.predictions import Count, prediction
@@ -36,8 +33,7 @@ from pyro_gcm.models.surfaces import Surfaces
 from pyro_gcm.nets import PositiveLinear, StandardNormal
 from pyro_gcm.nets.networks import joined, widths_of
 from pyro_gcm.nets.parts import one_row
-from pyro_gcm.prediction.draws import in_blocks
-from pyro_gcm.prediction.predicted import Dry, Predicted
+from pyro_gcm.prediction.predicted import Dry
 from pyro_gcm.responses import Response
 
 
@@ -290,34 +286,6 @@ class IGCM(Surfaces):
         """
         rows, plan = self.rows(x, r), self.prediction_plan
         return plan.exact["k"](Reader(self, plan, rows.x, rows.r))
-
-    @prediction
-    def predict_given_kernel(
-        self, x: ArrayLike, k: ArrayLike, *, num_samples: Count = None
-    ) -> Tensor:
-        """Prediction for rows whose kernel is set to k; it never decreases in k.
-
-        After "joint" training that is not p(y | x, k): there x ~ p(x|z, k), so that z and k, and
-        with them c and k, depend on each other once x is known.
-
-        :param x: [B, x_dim] in data units.
-        :param k: [B, k_dim].
-        :returns: [B].
-        """
-        x = matrix("x", x, self.x_dim, "x_dim", self.device)
-        k = matrix("k", k, self.k_dim, "k_dim", self.device).to(self.dtype)
-        same_rows(x=x, k=k)
-        noise = self.noise(num_samples)
-        plan = replace(self.prediction_plan, given=("x", "r"), unweighted=("z",))
-
-        def block(x: Tensor, k: Tensor) -> Tensor:
-            draws = Predicted(self, plan, noise, until="c").read(x, None)
-            revenue, e = self.kernel_map(coarse(k)), self.x_standardizer(x)
-            p_y = self.outcome_dist(draws.left["c"], revenue, e, k)
-            return draws.mean(self.response.predict(p_y))
-
-        dtype = self.response.prediction_dtype(self.dtype)
-        return in_blocks(block, x, k, **noise.in_blocks).to(dtype)
 
     def cost(self, x: ArrayLike, *, num_samples: Count = None) -> LatentMixture:
         """p(c | x), as of `GCM`, in the units of k (after the kernel map, if there is one).

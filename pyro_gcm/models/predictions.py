@@ -166,22 +166,6 @@ class Predictions(OrderEventModel):
         return self.response.predictive(self, self.rows(x, r), num_samples, home)
 
     @prediction
-    def averaged(
-        self,
-        x: Tensor,
-        rows: Rows,
-        of: Callable[[Draws, Rows], Tensor],
-        *,
-        num_samples: Count = None,
-        dtype: torch.dtype | None = None,
-    ) -> Tensor:
-        """Evaluate a function of draws and rows on checked rows, block by block: [B, ...].
-
-        :param dtype: of the result; that of the model by default.
-        """
-        return self.each_block(of, rows, self.noise(num_samples)).to(dtype or self.dtype)
-
-    @prediction
     def effective_sample_size(
         self, x: ArrayLike, r: ArrayLike, *, num_samples: Count = None
     ) -> Tensor:

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from pyro_gcm._utils.bisection import integral, near_quantiles, smallest_reaching
+from pyro_gcm._utils.torch_state import evaluating
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive, same_rows, share, vector
 from pyro_gcm.prediction.draws import Draws, Rows
 
@@ -55,9 +56,10 @@ class Predictive:
         self, of: Callable[[Draws, Rows], Tensor], dtype: Any = None, y: Tensor | None = None
     ) -> Tensor:
         """Evaluate a function of draws and rows on all rows, block by block: [B, ...]."""
-        rows, options = self.rows._replace(y=y), {"num_samples": self.num_samples, "dtype": dtype}
-        found: Tensor = self.model.averaged(rows.x, rows, of, **options)
-        return found.to(self.home)
+        model, rows = self.model, self.rows._replace(y=y)
+        with evaluating(model), torch.no_grad():
+            found: Tensor = model.each_block(of, rows, model.noise(self.num_samples))
+        return found.to(self.home, dtype or model.dtype)
 
 
 class SampledPredictive(Predictive):

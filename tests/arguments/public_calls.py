@@ -82,7 +82,6 @@ OF_ROWS: dict[str, Callable[[], Call]] = {
     },
     "fit": lambda: call(pyro_gcm.fit, model=zoo.build("plain"), **DATA),
     "required_revenue": method(model, "required_revenue", x=X, level=0.5),
-    "predict_given_kernel": method(lambda: model("implicit"), "predict_given_kernel", x=X, k=R),
     "kernel": method(lambda: model("implicit"), "kernel", **FEW),
     "baselines.fit": lambda: call(baselines.fit, model=baselines.SMM(3, 2), **DATA),
     "Baseline.predict": method(lambda: baselines.SMM(3, 2), "predict", **FEW),

@@ -74,10 +74,6 @@ CALLS: dict[str, tuple[Callable[[Any, Rows], Any], Collection[str]]] = {
         ["plain", "continuous", "quantile", "constant p0", "categorical prior"],
     ),
     "draw the revenues": (lambda m, d: m.simulate(x=d.x), ["implicit", "implicit, continuous"]),
-    "predict_given_kernel": (
-        lambda m, d: m.predict_given_kernel(d.x, _like(d.x, _grid(len(d.x), m.k_dim))),
-        ["implicit", "implicit, joint", "implicit, paper"],
-    ),
 }
 #: Calls whose results are tables.
 TABLES: dict[str, tuple[Callable[[Any, Rows], Any], Collection[str]]] = {

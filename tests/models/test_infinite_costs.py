@@ -77,10 +77,9 @@ def test_implicit_model_is_capped_too() -> None:
         fit(model, x, r, y, epochs=2, num_particles=8, progress=False)
         ceiling = 1.0 - torch.sigmoid(model.infinite_net.logits)
         assert (model.predict(x, r) < ceiling).all()
-        k = torch.full((300, model.k_dim), 1e6)
-        torch.testing.assert_close(
-            model.predict_given_kernel(x, k), ceiling.detach().expand(300), rtol=1e-5, atol=1e-6
-        )
+        sites = {"z": torch.zeros(1, 300, model.z_dim), "k": torch.full((1, 300, model.k_dim), 1e6)}
+        p = model.log_likelihood(x, r, torch.ones(300), sites=sites).exp()
+        torch.testing.assert_close(p, ceiling.detach().expand(1, 300), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from training_runs import same, weights
 
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm._utils.torch_state import evaluating
-from pyro_gcm.models.member_settings import MemberSettings
-from pyro_gcm.models.members import build_members
+from pyro_gcm.estimators.plans import build_members
+from pyro_gcm.models.members import MemberSettings
 from pyro_gcm.nets import Conditional
 
 X, R, Y = zoo.rows(count=120).map(Tensor.float)[:3]

@@ -24,7 +24,7 @@ from pyro_gcm.estimators.targets import Array, group_labels, row_weights
 from pyro_gcm.estimators.training import Trained, TrainingPlan, TrainingRows, trained
 from pyro_gcm.inference.training_data import copies, weighed
 from pyro_gcm.models import GCM, IGCM
-from pyro_gcm.models.member_settings import CROSSED_ROWS
+from pyro_gcm.models.members import CROSSED_ROWS
 from pyro_gcm.responses import Response
 
 

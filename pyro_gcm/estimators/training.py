@@ -14,7 +14,7 @@ from torch import Tensor
 from pyro_gcm.inference import Crossed, FitResult, cross_fit, fit, search_epochs
 from pyro_gcm.inference.epochs import SCHEDULE
 from pyro_gcm.models import GCM, IGCM
-from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.models.members import MemberSettings
 
 #: Rows of a prior, at most.
 PRIOR_ROWS = 200
@@ -179,7 +179,7 @@ class Trained(NamedTuple):
         fold = fold[:count]
         before = deepcopy(self.model)
         before.load_state_dict(weights)
-        logits, before.equal_weights = before.get_buffer("z_prior.logits"), False
+        logits, before.weighs_equally = before.get_buffer("z_prior.logits"), False
         parts, order = [], []
         for those in leaves_out.T.unique(dim=0):
             logits.copy_(torch.where(those, 0.0, -math.inf))

@@ -16,7 +16,7 @@ from dataclasses import asdict, replace
 import pandas as pd
 
 from pyro_gcm import fit_members
-from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.models.members import MemberSettings
 from pyro_gcm.training import Diverged
 from reproduce.intervals import TEST_TO_TRAIN, mean_interval, samples
 from reproduce.rendering.markdown import NOT_RUN, markdown, shown

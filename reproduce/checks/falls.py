@@ -22,8 +22,8 @@ from torch import Tensor
 import pyro_gcm
 from pyro_gcm import GCM, IGCM, fit, load, save
 from pyro_gcm._utils.torch_state import torch_threads
-from pyro_gcm.models.member_settings import MemberSettings
-from pyro_gcm.models.members import build_members
+from pyro_gcm.estimators.plans import build_members
+from pyro_gcm.models.members import MemberSettings
 from reproduce.rendering.markdown import markdown
 from reproduce.runs import Fit, Scores, as_json
 from reproduce.study import Study

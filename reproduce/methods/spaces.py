@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 from dataclasses import replace
 
 from pyro_gcm import GCM, FitResult, fit
+from pyro_gcm.estimators.plans import build_members
 from pyro_gcm.inference.epochs import best_epoch
-from pyro_gcm.models.member_settings import MemberSettings
-from pyro_gcm.models.members import build_members
+from pyro_gcm.models.members import MemberSettings
 from pyro_gcm.training import AdamW
 
 #: Alternatives and costs of each, by name.

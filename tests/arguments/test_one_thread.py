@@ -22,7 +22,7 @@ from pyro_gcm.audit import audit_table
 from pyro_gcm.cli import main
 from pyro_gcm.diagnostics import reliability_curve, simulation_based_calibration
 from pyro_gcm.estimators import GCMClassifier, GCMRegressor
-from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.models.members import MemberSettings
 from pyro_gcm.report import write_report
 
 #: What public calls are given so that they end soon, where they have such an argument.

@@ -14,7 +14,7 @@ import pyro_gcm
 from pyro_gcm import GCM, baselines
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.estimators import GCMClassifier, GCMRegressor, GCMSurvival
-from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.models.members import MemberSettings
 
 STATES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "no_grad": torch.no_grad,

@@ -27,7 +27,7 @@ from pyro_gcm.audit import audit_table
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.estimators import GCMClassifier, GCMOrdinal, GCMRegressor, GCMSurvival, IGCMClassifier
 from pyro_gcm.estimators.kinds import predictions
-from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.models.members import MemberSettings
 
 LABELS: dict[str, tuple[Any, list[Any]]] = {
     "booleans as objects": (objects(LATE.tolist()), [False, True]),

@@ -9,7 +9,7 @@ from pyro_gcm.diagnostics import kaplan_meier
 from pyro_gcm.estimators import GCMSurvival
 from pyro_gcm.estimators.event_times import harrell_concordance
 from pyro_gcm.models import MemberGCM
-from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.models.members import MemberSettings
 
 DIRECTIONS = {"income": -1, "debt": 1, "grade": 1}
 OPTIONS = {"monotonic_cst": DIRECTIONS, "members": 2, "hidden": 8, "epochs": 3}
@@ -162,7 +162,7 @@ def test_concordance_against_all_pairs():
 
 
 def test_members_of_few_event_times_are_cautious():
-    few, many = (MemberSettings.for_times(rows, 8, 1) for rows in (400, 100_000))
+    few, many = (MemberSettings.for_response("survival", rows, 8, 1) for rows in (400, 100_000))
     assert (few.bins, few.steps, few.learning_rate, few.epochs) == (2, 0.0, 0.004, 30)
     assert (many.bins, many.epochs) == (16, MemberSettings.for_table(100_000, 8, 1).epochs)
     model = MemberGCM(8, 1, response="survival", members=2, hidden=4)

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from training_runs import same, stop_at, weights
 
 from pyro_gcm import GCM, IGCM, baselines, fit
+from pyro_gcm.estimators.plans import members_plan
 from pyro_gcm.inference.epochs import best_epoch, search_epochs
 from pyro_gcm.models import MemberGCM
-from pyro_gcm.models.member_settings import left_out_of
+from pyro_gcm.models.members import MemberSettings
 from pyro_gcm.responses import Ordinal
 from pyro_gcm.training import Diverged
 
@@ -143,5 +144,11 @@ def test_few_rows_are_trained_on_for_few_epochs() -> None:
     with pytest.warns(UserWarning, match=r"members need 20 rows or more to learn from, got 12: "):
         result = fit(model, *rows(12), **QUICK)
     assert len(result.rows) == 2
-    counts = {n: left_out_of(n) for n in (19, 20, 20_000, 20_001)}
-    assert counts == {19: 0, 20: 2, 20_000: 2, 20_001: 0}
+    cases: Any = (
+        *((19, "auto", 0), (20, "auto", 2), (20_000, "auto", 2), (20_001, "auto", 0)),
+        *((20_001, True, 2), (20, False, 0), (19, True, 0)),
+    )
+    for count, stops, left_out in cases:
+        sizes: Any = count, 3, 2
+        plan = members_plan(MemberSettings(), "binary", sizes, stops, searches=True)
+        assert plan.left_out == left_out, (count, stops)

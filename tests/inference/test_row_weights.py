@@ -14,7 +14,7 @@ from training_runs import same, weights
 
 from pyro_gcm import GCM, fit, fit_members
 from pyro_gcm.inference.training_data import DataInMemory
-from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.models.members import MemberSettings
 from pyro_gcm.prediction.base_samples import driven_draws
 from pyro_gcm.training import TrainingOptions
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from pyro_gcm import GCM, audit_monotonicity, fit, fit_members
 from pyro_gcm.io.export import FORMATS, export
 from pyro_gcm.models import MemberGCM
-from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.models.members import MemberSettings
 
 Predict = Callable[[Tensor, Tensor], Tensor]
 

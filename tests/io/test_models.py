@@ -21,10 +21,10 @@ from torch import Tensor, nn
 import pyro_gcm
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.distributions import families, register_cost_family
+from pyro_gcm.estimators.plans import build_members
 from pyro_gcm.io import DamagedFile, MissingPart
 from pyro_gcm.models import MemberGCM
-from pyro_gcm.models.member_settings import MemberSettings
-from pyro_gcm.models.members import build_members
+from pyro_gcm.models.members import MemberSettings
 from pyro_gcm.nets import AmortizedGuide, Conditional, MemberEncoder, PosteriorGuide
 
 #: Settings of members that are not those by default.

@@ -11,7 +11,7 @@ import torch
 from toys import load_as, options, table, toy
 
 from pyro_gcm import data, fit_members
-from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.models.members import MemberSettings
 from reproduce import tasks
 from reproduce.ablations import auctions, latent_sizes, members, stories
 from reproduce.released import training as released

@@ -6,7 +6,7 @@ import math
 import pytest
 from toys import load_as, toy
 
-from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.models.members import MemberSettings
 from pyro_gcm.training import Diverged
 from reproduce import public
 from reproduce.ablations import members

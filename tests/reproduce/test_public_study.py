@@ -8,7 +8,7 @@ from sklearn.metrics import log_loss
 from toys import load_as, options, toy
 
 from pyro_gcm import audit_monotonicity, fit_members
-from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.models.members import MemberSettings
 from reproduce import methods, public, quantile, runs
 from reproduce.methods import METHODS, Rows, train
 from reproduce.public import candidates

@@ -6,7 +6,7 @@ import pytest
 import torch
 from toys import toy
 
-from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.models.members import MemberSettings
 from reproduce.methods import Rows, spaces
 from reproduce.methods.spaces import SEARCHED
 from reproduce.runs import as_json

@@ -15,7 +15,7 @@ from pyro_gcm.estimators.plans import fit_members
 from pyro_gcm.estimators.training import Trained
 from pyro_gcm.inference.epochs import cross_fit, folds_of
 from pyro_gcm.models import MemberGCM
-from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.models.members import MemberSettings
 from pyro_gcm.nets import MemberEncoder
 
 QUICK: Any = {"progress": False, "device": "cpu", "seed": 3}

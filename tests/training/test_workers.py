@@ -17,8 +17,8 @@ from pyro.infer import Trace_ELBO
 from torch import Tensor
 
 from pyro_gcm import GCM, fit
-from pyro_gcm.models.member_settings import MemberSettings
-from pyro_gcm.models.members import build_members
+from pyro_gcm.estimators.plans import build_members
+from pyro_gcm.models.members import MemberSettings
 
 pytestmark = pytest.mark.skipif(
     not torch.distributed.is_available(), reason="this build of torch has no torch.distributed"

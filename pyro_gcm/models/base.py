@@ -19,7 +19,7 @@ from pyro_gcm.models.story import Story
 from pyro_gcm.nets import Conditional, Standardizer, StandardNormal
 from pyro_gcm.nets.members import MemberCosts
 from pyro_gcm.nets.networks import with_even_rows
-from pyro_gcm.nets.parts import check_input, check_shape, one_row
+from pyro_gcm.nets.parts import check_input, check_shape
 from pyro_gcm.prediction.base_samples import BaseSamples
 from pyro_gcm.responses import RESPONSES, Response
 from pyro_gcm.training import TrainingDefaults
@@ -88,7 +88,7 @@ class OrderEventModel(Story):
             check_input("response", net, self.out_dim)
         self.z_prior = build.prior_part("prior", prior, self.x_dim, self.z_dim, hidden)
         self.reads_x = not isinstance(self.z_prior, StandardNormal)
-        self.enumerates = bool(one_row(self.z_prior, self.x_dim).has_enumerate_support)
+        self.enumerates = bool(check_input("prior", self.z_prior, self.x_dim).has_enumerate_support)
         self.z_guide = build.guide_part(guide, self, hidden)
         if not isinstance(cost_family, nn.Module):
             family = resolve_cost_family(cost_family)

@@ -31,7 +31,7 @@ from pyro_gcm.nets import (
     StandardNormal,
 )
 from pyro_gcm.nets.networks import mlp
-from pyro_gcm.nets.parts import check_guide, check_shape, one_row
+from pyro_gcm.nets.parts import check_guide, check_input, check_shape
 
 #: A network from so many columns to a distribution of so many coordinates; then hidden layers.
 Network = Callable[[int, int, Any], nn.Module]
@@ -72,7 +72,7 @@ def add_kernel(model: Any, prior: Any, guide: Any, dr_net: nn.Module | None, hid
         one_of("kernel_guide", guide, KERNEL_GUIDES)
         if guide == "amortised":
             model.k_guide = RevenueGuide(Conditional(dist.Normal, x_dim + r_dim, (k_dim,), hidden))
-    p_k = one_row(model.k_prior, x_dim)
+    p_k = check_input("kernel_prior", model.k_prior, x_dim)
     if not is_independent_normal(p_k):
         raise ValueError(
             "kernel_prior must be normal with independent coordinates, so that p(k|x, r) is "
@@ -87,7 +87,7 @@ def add_kernel(model: Any, prior: Any, guide: Any, dr_net: nn.Module | None, hid
     model.loading = PositiveLinear(k_dim, (r_dim,))
     noise = dist.Normal, x_dim, (r_dim,), hidden
     model.dr_net = Conditional(*noise) if dr_net is None else dr_net
-    if not is_independent_normal(one_row(model.dr_net, x_dim)):
+    if not is_independent_normal(check_input("dr_net", model.dr_net, x_dim)):
         raise ValueError("dr_net must give a normal p(dr|x) with independent columns")
 
 

@@ -271,13 +271,6 @@ class DiagNormalMixture(dist.MixtureOfDiagNormals):
     :param component_logits: logarithms of the weights, up to an additive constant, [..., C].
     """
 
-    @staticmethod
-    def infer_shapes(  # type: ignore[override]
-        locs: Any, coord_scale: Any, component_logits: Any
-    ) -> tuple[torch.Size, torch.Size]:
-        """Batch shape and event shape from the shapes of the arguments."""
-        return torch.Size(locs[:-2]), torch.Size(locs[-1:])
-
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density, of shape `sample_shape + batch_shape`."""
         if self._validate_args:

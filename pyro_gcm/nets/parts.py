@@ -13,14 +13,6 @@ from pyro_gcm._utils.torch_state import evaluating
 from pyro_gcm._utils.validation import kind
 
 
-@torch.no_grad()
-def one_row(part: nn.Module, columns: int) -> Any:
-    """Return a part's result for one row of zeros, which shows its type and its shape."""
-    like = next(part.parameters(), torch.zeros(()))
-    with evaluating(part):
-        return part(like.new_zeros(1, columns))
-
-
 def check_input(name: str, part: nn.Module, columns: int) -> Any:
     """Return the result of a module for a row of so many columns.
 
@@ -39,12 +31,8 @@ def check_shape(
     :raises ValueError: for another shape, or a result that is not a distribution.
     """
     made = check_input(name, part, columns)
-    if not isinstance(made, torch.distributions.Distribution if drawn else Tensor):
-        wanted = "distribution" if drawn else "tensor"
-        raise ValueError(f"{name} must give a {wanted}, got {kind(made)}")
-    found: Any = made
-    _check_event(name, found.event_shape if drawn else found.shape[1:], shape)
-    return found
+    _check_event(name, made, shape, drawn)
+    return made
 
 
 def check_guide(name: str, guide: nn.Module, columns: Sequence[int], shape: Sequence[int]) -> None:
@@ -55,9 +43,7 @@ def check_guide(name: str, guide: nn.Module, columns: Sequence[int], shape: Sequ
     like = next(guide.parameters(), torch.zeros(()))
     x, r = (like.new_zeros(2, count) for count in columns)
     made = _result(name, guide, "(x, r, y) to a distribution", x, r, like.new_ones(2))
-    if not isinstance(made, torch.distributions.Distribution):
-        raise ValueError(f"{name} must give a distribution, got {kind(made)}")
-    _check_event(name, made.event_shape, shape)
+    _check_event(name, made, shape)
     if tuple(made.batch_shape) != (2,):
         raise ValueError(
             f"{name} must give a distribution with a batch shape of one dimension, that of the "
@@ -85,8 +71,10 @@ def _result(name: str, part: nn.Module, wanted: str, *rows: Tensor) -> Any:
     return made
 
 
-def _check_event(name: str, found: Sequence[int], wanted: Sequence[int]) -> None:
-    if tuple(found) != tuple(wanted):
-        raise ValueError(
-            f"{name} must give values of shape {tuple(wanted)} for a row, got {tuple(found)}"
-        )
+def _check_event(name: str, made: Any, wanted: Sequence[int], drawn: bool = True) -> None:
+    if not isinstance(made, torch.distributions.Distribution if drawn else Tensor):
+        kind_of = "distribution" if drawn else "tensor"
+        raise ValueError(f"{name} must give a {kind_of}, got {kind(made)}")
+    found = tuple(made.shape[1:] if isinstance(made, Tensor) else made.event_shape)
+    if found != tuple(wanted):
+        raise ValueError(f"{name} must give values of shape {tuple(wanted)} for a row, got {found}")

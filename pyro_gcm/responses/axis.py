@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributions.transforms import Transform, identity_transform
 
 from pyro_gcm._utils.recipe import recorded
@@ -28,13 +28,14 @@ from pyro_gcm.responses.response import Response
 
 #: Numbers of costs that are evaluated at once.
 _AT_ONCE = 1 << 16
+#: Panels of three thresholds each of the sum that is the mean.
+_PANELS = 32
 
 
 class AxisResponse(Response):
     """The base of these responses: units of y, and a map of the axis for each cost and member.
 
     :param knots: bends of the map, see `nets.AxisMap`.
-    :param axis: the map itself, a `nets.AxisMap`.
     """
 
     #: What y is standardised after, and whether its position rises with it (1.0) or falls (-1.0).
@@ -42,11 +43,11 @@ class AxisResponse(Response):
     sign = 1.0
     needs_gcm = "its axis is a revenue"
 
-    def __init__(self, knots: int, axis: nn.Module | None) -> None:
+    def __init__(self, knots: int) -> None:
         super().__init__()
         self.knots = positive_int("knots", knots, minimum=0)
         self.members = 0
-        self.axis: Any = axis
+        self.axis: Any = None
         self.standardizer = Standardizer(1)
 
     def check_r_dim(self, r_dim: int) -> None:
@@ -61,16 +62,10 @@ class AxisResponse(Response):
             )
 
     def prepare(self, model: Any, cost_shape: tuple[int, ...]) -> None:
-        """Build the map for these costs, or check that of the user.
-
-        :raises ValueError: for another map than an `AxisMap` of this shape.
-        """
+        """Build the map for these costs."""
         self.attach()
-        shape, self.members = model.map_shape(cost_shape), model.members
-        self.event_dim = len(cost_shape)
-        self.axis = AxisMap(shape, self.knots) if self.axis is None else self.axis
-        if getattr(self.axis, "event_shape", None) != tuple(shape):
-            raise ValueError(f"axis must be a nets.AxisMap of event_shape={tuple(shape)}")
+        self.members, self.event_dim = model.members, len(cost_shape)
+        self.axis = AxisMap(model.map_shape(cost_shape), self.knots)
 
     def from_standard(self, standard: Tensor) -> Tensor:
         """y from its number of standard deviations above the mean."""
@@ -112,8 +107,6 @@ class WholeDistribution(RealOutcome, AxisResponse, name="distribution"):
     dense as the training rows.
 
     :param knots: bends of the map of -t.
-    :param axis: the map of -t itself, see `AxisResponse`.
-    :param points: thresholds of the sum that is the mean, at least 6.
     """
 
     predicts = "mean"
@@ -123,17 +116,8 @@ class WholeDistribution(RealOutcome, AxisResponse, name="distribution"):
     thresholds: Tensor
     steps: Tensor
 
-    def __init__(
-        self,
-        x_dim: int = 0,
-        hidden: Any = 16,
-        *,
-        knots: int = 8,
-        axis: nn.Module | None = None,
-        points: int = 96,
-    ) -> None:
-        super().__init__(knots, axis)
-        self.points = positive_int("points", points, minimum=6)
+    def __init__(self, x_dim: int = 0, hidden: Any = 16, *, knots: int = 8) -> None:
+        super().__init__(knots)
         for name in ("ends", "thresholds", "steps"):
             self.register_buffer(name, torch.zeros(0))
         self._place_thresholds(torch.special.ndtri(torch.linspace(1e-4, 1.0 - 1e-4, 200).double()))
@@ -143,7 +127,7 @@ class WholeDistribution(RealOutcome, AxisResponse, name="distribution"):
 
         The panels of the outer tenths grow geometrically, so that outliers need only a few.
         """
-        panels, rows = self.points // 3, positions.double()
+        panels, rows = _PANELS, positions.double()
         outer = panels // 4
         shares = torch.linspace(0.1, 0.9, panels - 2 * outer + 1, dtype=torch.float64)
         inner = rows.quantile(shares.to(rows.device))

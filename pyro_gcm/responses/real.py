@@ -17,11 +17,7 @@ from torch import Tensor, nn
 
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
-from pyro_gcm._utils.validation import (
-    one_of,
-    positive_int,
-    share,
-)
+from pyro_gcm._utils.validation import one_of, positive_int, share
 from pyro_gcm.distributions import GuessedEvent, OrderEvent, ThresholdNormal, ThresholdQuantile
 from pyro_gcm.nets.networks import ConstantLogits, Hidden, mlp, positive
 from pyro_gcm.prediction.predictive import DistributionPredictive

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributions.transforms import ExpTransform, Transform
 
 from pyro_gcm._utils.recipe import recorded
@@ -44,7 +44,6 @@ class Survival(AxisResponse, name="survival"):
     :param horizon: a time, in the units of y; by default the median of the times in the training
         rows, censored or not.
     :param knots: bends of the map of the standardised log t.
-    :param axis: the map itself, see `AxisResponse`.
     """
 
     predicts = "probability by the horizon"
@@ -61,9 +60,8 @@ class Survival(AxisResponse, name="survival"):
         time_map: str | Transform = "log",
         horizon: float | None = None,
         knots: int = 8,
-        axis: nn.Module | None = None,
     ) -> None:
-        super().__init__(knots, axis)
+        super().__init__(knots)
         self.transform = _checked_map(time_map)
         self.horizon = None if horizon is None else positive("horizon", horizon)
         self.register_buffer("reference", torch.tensor(self.horizon or 1.0, dtype=torch.float64))

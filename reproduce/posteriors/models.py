@@ -198,7 +198,9 @@ def _kernel(p: Problem, options: dict[str, Any]) -> Any:
 
 
 def _times(p: Problem, options: dict[str, Any]) -> Any:
-    return _gcm(p, options | {"response": Survival(axis=Axis(p), horizon=1.0)})
+    model = _gcm(p, options | {"response": Survival(horizon=1.0)})
+    model.response.axis = Axis(p)
+    return model
 
 
 def _levels(p: Problem, options: dict[str, Any]) -> Any:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from pyro_gcm.cli.options import as_argument, parts_of
 from pyro_gcm.cli.output import WrongUse, instead, listed
-from pyro_gcm.cli.reading import ABSENT, Reading
+from pyro_gcm.cli.tables import ABSENT, Reading
 
 #: Signs of the roles with a direction.
 SIGNS = {"increasing": 1, "decreasing": -1}
@@ -20,20 +20,19 @@ _TYPES = {
     **dict.fromkeys(("floating", "mixed-integer-float", "decimal"), "number"),
     **dict.fromkeys(("datetime64", "datetime", "date", "timedelta64", "timedelta", "time"), "date"),
 }
-_SIGN = "[-+\u2212]?"
-_UNIT = "(%|\u2030|[$£¢¥\u20a0-\u20cf]|USD|EUR|GBP|CHF|JPY)?"
-_GROUPS = r"\d{1,3}([,.'’ \u00a0\u2009\u202f]\d{3})+|\d{1,2}(,\d\d)+,\d{3}"
-_DIGITS = rf"(({_GROUPS}|\d+)([.,]\d*)?|[.,]\d+)(e[-+]?\d+)?"
+_UNIT = "([%\u2030$£¢¥\u20a0-\u20cf]|USD|EUR|GBP|CHF|JPY)?"
+#: A number with marks, a sign, a unit and brackets as people write them, one blank between.
 _NUMBER = re.compile(
-    rf"\s*\(?\s*{_SIGN}\s*{_UNIT}\s*{_SIGN}\s*{_DIGITS}\s*{_UNIT}\s*{_SIGN}\s*\)?\s*",
+    rf"\(? ?[-+\u2212]? ?{_UNIT} ?[-+\u2212]? ?[.,]?\d[\d.,'’ ]*(e[-+]?\d+)?"
+    rf" ?{_UNIT} ?[-+\u2212]? ?\)?",
     re.ASCII | re.IGNORECASE,
 )
 _MONTH = "(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 _CLOCK = r"\d{1,2}:\d\d(:\d\d([.,]\d+)?)?( ?[ap]m)?"
 _DATE = re.compile(
-    rf"\s*((\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.](\d{{4}}|\d\d)"
+    rf"((\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.](\d{{4}}|\d\d)"
     rf"|\d{{4}}-\d\d|\d{{1,2}}[-. ]+{_MONTH}[-., ]+\d{{2,4}}|{_MONTH} \d{{1,2}}, ?\d{{4}})"
-    rf"([T ]+{_CLOCK} ?(Z|UTC|[-+]\d\d:?\d\d)?)?|{_CLOCK}|-?\d+ days.*)\s*",
+    rf"([T ]+{_CLOCK} ?(Z|UTC|[-+]\d\d:?\d\d)?)?|{_CLOCK}|-?\d+ days.*)",
     re.ASCII | re.IGNORECASE,
 )
 #: Marks of the fraction and of groups, as they come together.
@@ -61,12 +60,7 @@ def columns_of(
     option: str, text: str | Sequence[str] | None, known: Sequence[Any], where: str
 ) -> list[str]:
     """The columns that a list names."""
-    if not text:
-        return []
-    names = parts_of(text, known)
-    if not names:
-        raise WrongUse(f"{option} must name columns, such as a,b, got {text!r}")
-    return [column_of(option, name, known, where) for name in names]
+    return [column_of(option, name, known, where) for name in parts_of(text or (), known)]
 
 
 def type_of(series: pd.Series[Any]) -> str:
@@ -101,17 +95,13 @@ def roles_of(
     roles: dict[str, str] = {}
     for option, names in named.items():
         for name in columns_of(f"--{option}", names, known, where):
-            if roles.get(name) == option:
-                raise WrongUse(f"--{option} names {name!r} twice")
             if name in roles:
                 raise WrongUse(f"--{roles[name]} and --{option} both name {name!r}")
             roles[name] = option
     for name in known:
         option, kind = roles.get(name, "free"), type_of(frame[name])
-        if reading is not None and option != "ignore" and name not in text:
-            fault = strange_form(frame[name], reading) if kind.startswith("text") else ""
-            if fault:
-                raise WrongUse(f"DATA {where}: column {name!r} {fault}")
+        if reading and kind.startswith("text") and option != "ignore" and name not in text:
+            strange_form(f"DATA {where}: column {name!r}", frame[name], reading)
         if option in SIGNS and kind.startswith(("text", "category", "date", "other")):
             raise WrongUse(
                 f"--{option} {name!r} must have numbers, booleans or an ordered category, and has "
@@ -120,32 +110,33 @@ def roles_of(
     return {name: roles.get(name, "free").replace("ignore", "ignored") for name in known}
 
 
-def strange_form(column: pd.Series[Any], reading: Reading) -> str:
-    """The fault of a column of text of which nearly all values are numbers or dates.
+def strange_form(name: str, column: pd.Series[Any], reading: Reading) -> None:
+    """Refuse a column of text of which nearly all values are numbers or dates.
 
-    :returns: three of the values and what reads them; empty for other text.
+    :param name: how messages call the column.
+    :raises WrongUse: with three of the values, and what reads them.
     """
     counted: dict[Any, int] = column.value_counts().to_dict()
     counts = {f: count for f, count in counted.items() if f.strip().lower() not in ABSENT}
     plain = {f: " ".join(f.split()) for f in counts}  # in which patterns find few blanks
-    numbers = {f for f in counts if _NUMBER.fullmatch(plain[f]) or reading.number(f) is not None}
-    dates = {f for f in counts if f not in numbers and _DATE.fullmatch(plain[f])}
-    alike = sum(counts[f] for f in numbers | dates)
-    words = sum(count for f, count in counts.items() if any(map(str.isalnum, f))) - alike
-    if not alike or words * _TO_ONE > alike:
-        return ""
+    dates = {f for f in counts if _DATE.fullmatch(plain[f])}
+    alike = {f for f in counts if _NUMBER.fullmatch(plain[f]) or reading.number(f) is not None}
+    numbers = alike - dates
+    rows = sum(counts[f] for f in numbers | dates)
+    words = sum(count for f, count in counts.items() if any(map(str.isalnum, f))) - rows
+    if not rows or words * _TO_ONE > rows:
+        return
     keep = f"--text {as_argument(str(column.name))} makes categories of them"
-    if sum(counts[f] for f in dates) > alike / 2:
-        return (
-            f"has dates or times, such as {_shown(column, dates)}: write numbers in their place, "
-            f"such as the days since a date; --ignore leaves the column out, and {keep}"
+    if sum(counts[f] for f in dates) > rows / 2:
+        raise WrongUse(
+            f"{name} has dates or times, such as {_shown(column, dates)}: write numbers in their "
+            f"place, such as the days since a date; --ignore leaves the column out, and {keep}"
         )
     shown = _shown(column, [f for f in counts if reading.number(f) is None])
     some = [f for f in counts if f in numbers][:: 1 + len(numbers) // _LOOKED_AT]
     advice = _advice(some, [f for f in counts if f not in numbers], reading)
-    return (
-        f"has numbers, and fields that are not read as numbers, such as {shown}: {advice}; {keep}"
-    )
+    numbers_and = f"{name} has numbers, and fields that are not read as numbers, such as"
+    raise WrongUse(f"{numbers_and} {shown}: {advice}; {keep}")
 
 
 def _shown(column: pd.Series[Any], fields: Collection[str]) -> str:
@@ -191,9 +182,7 @@ def doubt_of(column: pd.Series[Any]) -> str:
             f"--ignore {as_argument(name)} leaves it out"
         )
     fields = column.dropna().unique() if type_of(column).startswith("text") else ()
-    absent = [field for field in fields if field.strip().lower() in ABSENT]
-    if not absent:
-        return ""
-    return (
-        f"has the text {listed(absent)}: --missing {as_argument(*absent)} if it has no value there"
-    )
+    if absent := [field for field in fields if field.strip().lower() in ABSENT]:
+        missing = f"--missing {as_argument(*absent)}"
+        return f"has the text {listed(absent)}: {missing} if it has no value there"
+    return ""

@@ -79,9 +79,8 @@ def fit(
     from pyro_gcm import estimators
     from pyro_gcm._utils.files import check_writable
     from pyro_gcm.cli.columns import SIGNS, columns_of, doubt_of, roles_of, type_of
-    from pyro_gcm.cli.reading import Reading, header_of
     from pyro_gcm.cli.saved import NOTES, facts_of
-    from pyro_gcm.cli.tables import as_written, read_table
+    from pyro_gcm.cli.tables import Reading, as_written, header_of, read_table
     from pyro_gcm.cli.target import target_of
     from pyro_gcm.data.tables import read_table as check_inputs
     from pyro_gcm.estimators.kinds import KINDS, scores
@@ -90,7 +89,8 @@ def fit(
     with blamed("--out"):
         check_replaceable(out, overwrite)
         check_writable(out, is_folder=True)
-    reading, is_csv = Reading.of_options(missing, decimal, thousands), data.suffix.lower() == ".csv"
+    reading = Reading.of_options(missing or (), decimal, thousands)
+    is_csv = data.suffix.lower() == ".csv"
     if (text or reading.options) and not is_csv:
         named = "--text" if text else str(reading)
         raise WrongUse(f"{named} is for CSV files, whose columns have no types, got {data}")

@@ -7,12 +7,15 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pyro_gcm._utils.files import check_writable
 from pyro_gcm.cli.output import WrongUse, blamed
+
+if TYPE_CHECKING:
+    from pyro_gcm.cli.saved import SavedModel
 
 #: Endings of the names of tables.
 ENDINGS = (".csv", ".parquet", ".arrow", ".feather")
@@ -23,19 +26,17 @@ _PART = re.compile(r'\s*"((?:[^"]|"")*)"\s*(?:,|$)|([^,]*)(?:,|$)')
 
 
 def check_data(context: typer.Context, data: Path) -> Path:
-    """Refuse what is no file of a table, and one that is larger than it looks.
+    """Refuse what is no file of a table."""
+    from pyro_gcm.cli.tables import check_table
 
-    A file of 100 kB may unpack to millions of rows.
-    """
-    from pyro_gcm.cli.tables import check_file, shape_of
-
-    check_file(data)
-    with blamed(f"DATA {data} cannot be read"):
-        for name, count in shape_of(data).items():
-            if count > LIMITS[name] and not context.params.get("large"):
-                limit = f"more than {LIMITS[name]:,} are read with --large alone"
-                raise WrongUse(f"DATA {data} has {count:,} {name}, and {limit}")
+    check_table(data, large=context.params.get("large", False))
     return data
+
+
+def _opened(folder: str) -> SavedModel:
+    from pyro_gcm.cli.saved import open_model
+
+    return open_model(Path(folder))
 
 
 def value(metavar: str, help: str | None = None, *names: str, **limits: Any) -> Any:
@@ -55,7 +56,8 @@ def flag(name: str, help: str | None = None, **more: Any) -> Any:
 
 _TABLE = "a .csv, .parquet, .arrow or .feather file"
 Model = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="The folder of a model that fit made.")
+    Any,
+    typer.Argument(metavar="MODEL", parser=_opened, help="The folder of a model that fit made."),
 ]
 Data = Annotated[
     Path, typer.Argument(metavar="DATA", callback=check_data, help=f"The table: {_TABLE}.")

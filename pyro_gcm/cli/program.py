@@ -19,11 +19,10 @@ from typer.exceptions import TyperException
 
 import pyro_gcm
 from pyro_gcm.cli import options
+from pyro_gcm.cli.ask import info, plot, predict, report, required, surface
 from pyro_gcm.cli.audit import audit
 from pyro_gcm.cli.fit import fit
-from pyro_gcm.cli.inspect import info, plot, report
 from pyro_gcm.cli.output import Output, WrongUse, one_line, shown_on_terminal, written
-from pyro_gcm.cli.predict import predict, required, surface
 
 PROGRAM = "pyro-gcm"
 EXIT_CODES = (
@@ -35,26 +34,13 @@ EXIT_CODES = (
 app = typer.Typer(
     name=PROGRAM,
     help="Fit models whose predictions provably rise, or fall, in the columns that you name, and "
-    "ask them questions. Tables are CSV, Parquet (.parquet) or Arrow (.arrow, .feather) files.",
+    "ask them questions. Tables are CSV, Parquet (.parquet) or Arrow (.arrow, .feather) files. "
+    f"{PROGRAM} --version prints the version.",
     epilog=EXIT_CODES,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-
-def _show_version(asked: bool) -> None:
-    if asked:
-        written(f"{PROGRAM} {pyro_gcm.__version__}")
-        raise typer.Exit
-
-
-@app.callback(epilog=EXIT_CODES)
-def _program(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, help="Print the version and exit.")
-    ] = False,
-) -> None: ...
 
 
 def _add(command: Callable[..., Any]) -> None:
@@ -91,13 +77,13 @@ for _command in _COMMANDS:
 def any_text() -> Iterator[None]:
     """Inside, what a console cannot show is printed as an escape, such as "\\u50b5"."""
     streams = [s for s in (sys.stdout, sys.stderr) if isinstance(s, io.TextIOWrapper)]
-    before = [stream.errors for stream in streams]
+    before = [(stream, stream.errors) for stream in streams]
     try:
         for stream in streams:
             stream.reconfigure(errors="backslashreplace")
         yield
     finally:
-        for stream, errors in zip(streams, before, strict=True):
+        for stream, errors in before:
             with suppress(OSError, ValueError):  # closed, or nobody reads it any more
                 stream.reconfigure(errors=errors)
 
@@ -111,6 +97,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         unexpected, 130 interrupted.
     """
     given = list(sys.argv[1:] if argv is None else argv)
+    if given == ["--version"]:
+        written(f"{PROGRAM} {pyro_gcm.__version__}")
+        return 0
     names = [command.__name__ for command in _COMMANDS]
     program = " ".join([PROGRAM, *[word for word in given if word in names][:1]])
 

@@ -17,8 +17,7 @@ from pyro_gcm._utils.validation import LARGEST
 from pyro_gcm.cli.columns import column_of, columns_of, type_of
 from pyro_gcm.cli.options import parts_of
 from pyro_gcm.cli.output import WrongUse, blamed, listed
-from pyro_gcm.cli.reading import Reading
-from pyro_gcm.cli.tables import as_written, read_table
+from pyro_gcm.cli.tables import Reading, as_written, read_table
 from pyro_gcm.data.tables import known_name
 from pyro_gcm.estimators.kinds import kind_of
 from pyro_gcm.io import read_card
@@ -185,9 +184,6 @@ def open_model(folder: Path) -> SavedModel:
 
     :raises WrongUse: for a folder that is not there, damaged, or without a model of tables.
     """
-    if not folder.is_dir():
-        what = "a file" if folder.exists() else "not there"
-        raise WrongUse(f"MODEL must be the folder of a model, and {folder} is {what}")
     with blamed("MODEL"):
         card, estimator = read_card(folder), pyro_gcm.load(folder)
     if not hasattr(estimator, "encoding_"):

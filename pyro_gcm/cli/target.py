@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from pyro_gcm.cli.columns import type_of
 from pyro_gcm.cli.options import as_argument, list_of, parts_of
 from pyro_gcm.cli.output import WrongUse, blamed, instead, listed
 from pyro_gcm.cli.saved import SavedModel
+from pyro_gcm.cli.tables import Reading
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.estimators.event_times import Codes, came_of
 from pyro_gcm.estimators.kinds import outcomes_of as read_by
@@ -47,12 +47,12 @@ class Target(NamedTuple):
 
         :param directions: columns that have one.
         """
-        first, last = np.unique(self.y).tolist()
-        event = last if self.options["positive"] is None else self.options["positive"]
+        (first, last), given = np.unique(self.y).tolist(), self.options["positive"]
+        event = last if given is None else given
         about = f"event: {target} = {event} ({100 * (self.y == event).mean():.1f} %)"
         if not directions:
             return about
-        if self.options["positive"] is None and isinstance(last, str):
+        if given is None and isinstance(last, str):
             warnings.warn(
                 f"directions are about {target} = {last}, the last label in order: say so by "
                 f"--positive {quote(last)}, or --positive {quote(first)} for the other one",
@@ -101,7 +101,7 @@ def target_of(
                 raise WrongUse(f"--positive must be a value of {name}, {two}, got {positive!r}")
             return Target(kind, values, {"positive": label})
         if kind == "ordinal":
-            order = _order_of(name, levels, values)
+            order = None if levels is None else _order_of(name, levels, values)
             if order is None and values.dtype.kind in "US" and not type_of(column)[:7] == "ordered":
                 raise WrongUse(
                     "--kind ordinal needs --levels for text, such as --levels "
@@ -178,19 +178,12 @@ def _as_value(text: str, values: npt.NDArray[Any]) -> Any:
     """A value in an option as it would be in a column; text as it is if the column has no such."""
     if values.dtype.kind == "b":
         return {"true": True, "false": False}.get(text.lower(), text)
-    for number in (int, float) if values.dtype.kind in "iuf" else ():
-        with suppress(ValueError):
-            if math.isfinite(value := number(text)):
-                return value
-    return text
+    number = Reading().number(text) if values.dtype.kind in "iuf" else None
+    return text if number is None or math.isinf(number) else number
 
 
-def _order_of(
-    name: str, levels: Sequence[str] | None, values: npt.NDArray[Any]
-) -> list[Any] | None:
+def _order_of(name: str, levels: Sequence[str], values: npt.NDArray[Any]) -> list[Any]:
     """The levels that the option names, as values of the column."""
-    if levels is None:
-        return None
     order = [_as_value(part, values) for part in parts_of(levels, _texts(values))]
     strange = [level for level in order if isinstance(level, str)]
     if strange and values.dtype.kind in "biuf":
@@ -230,17 +223,15 @@ def outcomes_of(
     of_text = [target] if target and isinstance(next(iter(model.labels), None), str) else []
     frame, y, lacks = model.table(data, of_text), None, ""
     wanted = {"--target": target, "--event": event} if survival else {"--target": target}
-    for option, name in wanted.items():
-        if name not in frame:
-            lacks = f"{data} has no column {name!r}" if name else f"{option} names no column"
-            if asked:
-                raise WrongUse(f"{option}: {lacks}{instead(str(name), list(frame.columns))}")
-            break
+    if missing := [option for option, name in wanted.items() if name not in frame]:
+        option, name = missing[0], wanted[missing[0]]
+        lacks = f"{data} has no column {name!r}" if name else f"{option} names no column"
+        if asked:
+            raise WrongUse(f"{option}: {lacks}{instead(str(name), list(frame.columns))}")
+    elif survival:
+        y, _ = _times_of(frame, str(target), str(event), model.estimator.event_codes_)
     else:
-        if survival:
-            y, _ = _times_of(frame, str(target), str(event), model.estimator.event_codes_)
-        else:
-            with blamed():
-                y = read_by(model.estimator, frame[target], f"--target {target!r}")
+        with blamed():
+            y = read_by(model.estimator, frame[target], f"--target {target!r}")
     happens = "the event" if event is None else f"the event “{event}”"
     return Outcomes(frame[model.names], y, target or "y", happens, lacks)

@@ -104,11 +104,17 @@ class Training:
         hidden = not options.progress or workers.rank > 0
         shown = {"total": options.epochs, "initial": self.epoch, "unit": "epoch", "disable": hidden}
         with tqdm(desc="fit", **shown) as bar:
-            while self.epoch < options.epochs and not self._has_stopped():
-                loss = self._run_epoch(bar)
-                bar.update()
-                bar.set_postfix(loss=f"{loss:.4f}")
-                self._save()
+            try:
+                while self.epoch < options.epochs and not self._has_stopped():
+                    loss = self._run_epoch(bar)
+                    bar.update()
+                    bar.set_postfix(loss=f"{loss:.4f}")
+                    self._save()
+            except KeyboardInterrupt as error:
+                if self.path is None:
+                    raise
+                then = f"the same call goes on from {self.path}"
+                raise KeyboardInterrupt(f"after {self.epoch} epochs; {then}") from error
         if self.held_out.rows:
             if not self.best[2]:
                 raise Diverged("the loss of the validation rows is inf in every epoch")

@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 from pyro_gcm.cli.options import list_of, parts_of
-from pyro_gcm.cli.reading import Reading
-from pyro_gcm.cli.tables import read_table
+from pyro_gcm.cli.tables import Reading, read_table
 
 
 def column(*fields: str, **reading: Any) -> pd.Series:

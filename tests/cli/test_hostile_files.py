@@ -99,7 +99,10 @@ def test_a_table_that_is_larger_than_it_looks_is_read_when_asked(
         ("many.arrow", "11,000,000 rows, and more than 10,000,000"),
         ("wide.csv", "100,000 columns, and more than 10,000"),
     ):
-        for command in (("fit", file, "--target=y", "--out=new"), ("predict", "no model", file)):
+        for command in (
+            ("fit", file, "--target=y", "--out=new"),
+            ("predict", models("classifier"), file),
+        ):
             done = run(*command)
             assert (done.code, done.out) == (2, "")
             assert f"DATA {file} has {size} are read with --large alone" in done.err

@@ -38,8 +38,8 @@ WRONG = {
     ),
     f"{DEFAULT} --increasing=income,debts": "--increasing: data.csv has no column 'debts'; did",
     f"{DEFAULT} --increasing=debt --decreasing=debt": "--decreasing both name 'debt'",
-    f"{DEFAULT} --increasing=debt,debt": "--increasing names 'debt' twice",
-    f"{DEFAULT} --increasing debt --increasing debt": "--increasing names 'debt' twice",
+    f"{DEFAULT} --increasing=debt,debt": "--increasing and --increasing both name 'debt'",
+    f"{DEFAULT} --increasing debt --increasing debt": "--increasing both name 'debt'",
     f"{FIT} --target=income": "must have a value in every row, and 7 of 60 are missing, the first",
     f"{FIT} --target=grade": (
         "--target 'grade' must have two values, or numbers, and has 3 values (high, low, medium); "
@@ -65,7 +65,7 @@ WRONG = {
     f"{DEFAULT} --increase=debt": "No such option: --increase",
     "fitt data.csv": "No such command 'fitt'",
     "fit dates.parquet --target=y": "column 'day' of X has dates, times or durations",
-    "predict modle data.csv": "MODEL must be the folder of a model, and modle is not there",
+    "predict modle data.csv": "MODEL: folder modle does not exist, or is no folder",
     "predict MODEL half.csv": "DATA: half.csv has no column 'debt'; did you mean 'dept'?",
     "predict MODEL lots.csv": (
         "DATA lots.csv: column 'debt' must have numbers, as in fit, got 'lots' in row 3"
@@ -74,7 +74,7 @@ WRONG = {
     "predict MODEL inf.csv": "must be finite or missing, and is infinite in row 3",
     f"predict {ASK} --out=a.txt": "--out must end in .csv, .parquet, .arrow, .feather, got a.txt",
     f"predict {ASK} --out=data.csv": "--out must be another file than the ones that are read, got ",
-    f"predict {ASK} --quantiles=0.5": "--quantiles is for models of numbers and times, and ",
+    f"predict {ASK} --quantiles=0.5": "--quantiles is for models of numbers and times, got a ",
     f"surface {ASK} --column=job --values=a": "--column must have a direction, as income, debt",
     f"required {ASK} --column=dept --probability=0.1": "has no column 'dept'; did you mean 'debt'",
     "fit new.csv --target=a": "DATA must be a file, and there is no new.csv (there are: bad.",

@@ -80,7 +80,7 @@ OTHER_RUNS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 @pytest.fixture(scope="module")
 def written(toy: Rows, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("run") / "run.pt"
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=f"; the same call goes on from {path}"):
         fit(GCM(3, 2), *toy, **OPTIONS, checkpoint=path, callback=stop_at(8))
     return path.read_bytes()
 

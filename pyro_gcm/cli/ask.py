@@ -1,0 +1,302 @@
+"""`pyro-gcm predict`, `required`, `surface`, `info`, `plot`, `report`: what a saved model says."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pyro_gcm._utils.files import write_figure
+from pyro_gcm.cli import options
+from pyro_gcm.cli.options import parts_of
+from pyro_gcm.cli.output import Output, WrongUse, blamed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def predict(
+    output: Output,
+    saved: options.Model,
+    data: options.Data,
+    out: options.Out = None,
+    bands: options.Bands = False,
+    level: options.Level = 0.9,
+    quantiles: Annotated[list[str] | None, options.value("SHARES")] = None,
+    keep: options.Keep = None,
+    safe: options.Safe = False,
+) -> None:
+    """Predict every row of a table.
+
+    The columns are: probability and class of a classifier; mean and quantiles of a regressor; risk
+    (the probability that the event comes by the horizon) and median time of a survival model; the
+    probability of each level, the most probable and the median level, and the mean place of an
+    ordinal model. A warning counts values of categories that fit never saw.
+
+    Example: pyro-gcm predict model/ new.csv --keep id --bands --out scores.csv
+
+    :param quantiles: Quantiles of y, or of the time of the event, such as 0.1,0.5,0.9.
+    """
+    from pyro_gcm.estimators.kinds import has_quantiles, in_blocks, predictions
+
+    options.check_output("--out", out, data, saved.folder, is_table=True)
+    has = has_quantiles(saved.estimator)
+    if quantiles and not has:
+        raise WrongUse(f"--quantiles is for models of numbers and times, got a {saved.kind}")
+    usual = ["0.1,0.5,0.9"] if has and saved.kind != "survival" else []
+    with blamed("--quantiles"):
+        asked = [float(part) for part in parts_of(quantiles or usual)]
+    X, kept = saved.rows(data, keep)
+
+    def predicted(rows: slice) -> dict[str, Any]:
+        ends = level if bands else None
+        return predictions(saved.estimator, X.iloc[rows], asked, ends)
+
+    with blamed():
+        _check_result(kept, predicted(slice(1)))
+    with blamed("DATA"):
+        columns = in_blocks(predicted, len(X), progress=not output.quiet)
+    table = _beside(kept, columns)
+    output.frame(table, out, safe, command="predict", kind=saved.kind)
+
+
+def required(
+    output: Output,
+    saved: options.Model,
+    data: options.Data,
+    column: options.Column,
+    probability: Annotated[float, options.value("NUMBER", None, "--probability", "--prediction")],
+    below: Annotated[bool, options.flag("--below")] = False,
+    level: options.Level = 0.9,
+    keep: options.Keep = None,
+    out: options.Out = None,
+    safe: options.Safe = False,
+) -> None:
+    """Find the value at which a prediction is reached.
+
+    One column of each row is free to move. The columns of the result are: required, its value;
+    lower and upper, the same asked of the members of the model; beyond, whether it is beyond the
+    training rows. An infinite value says that no value reaches the level, or that all do.
+
+    Example: pyro-gcm required model/ data.csv --column debt --probability 0.2 --below
+
+    :param probability: The probability, or risk, to be reached; a mean of y for a regressor, and
+        a mean place of the level for an ordinal model.
+    :param below: Ask for a prediction below it in place of at least it.
+    """
+    options.check_output("--out", out, data, saved.folder, is_table=True)
+    saved.answering()
+    column = saved.moving(column)
+    X, kept = saved.rows(data, keep)
+    _check_result(kept, ("required", "lower", "upper", "beyond"))
+    with blamed():
+        found = saved.estimator.required(X, column, probability, below=below, level=level)
+    about = {"command": "required", "column": column, "probability": probability, "below": below}
+    output.frame(_beside(kept, found), out, safe, **about)
+
+
+def surface(
+    output: Output,
+    saved: options.Model,
+    data: options.Data,
+    column: options.Column,
+    values: options.Values = None,
+    mean: Annotated[bool, options.flag("--mean")] = False,
+    bands: options.Bands = False,
+    level: options.Level = 0.9,
+    keep: options.Keep = None,
+    out: options.Out = None,
+    safe: options.Safe = False,
+) -> None:
+    """Predict rows as one of their columns moves.
+
+    All other columns stay as they are. The result has: row (from 1), the column that moves, and
+    prediction, which is a probability, a mean, a risk, or the mean place of a level. With --mean it
+    is a response curve.
+
+    Example: pyro-gcm surface model/ data.csv --column debt --values 0:100:11 --out surface.parquet
+
+    :param values: low:high:count, such as 0:100:11, or a list, such as 1,2,5; levels of an ordered
+        category.
+    :param mean: One row for each value: the mean over all rows of DATA, with its band.
+    """
+    import numpy as np
+    import pandas as pd
+
+    from pyro_gcm.estimators.kinds import in_blocks, monotone_prediction
+
+    options.check_output("--out", out, data, saved.folder, is_table=True)
+    if not values and not mean:
+        raise WrongUse("--values must be given without --mean, such as --values 0:100:11")
+    if mean and keep:
+        raise WrongUse(f"--keep copies columns of rows, and --mean has none of them, got {keep!r}")
+    if mean:
+        saved.answering()
+    column = saved.moving(column)
+    grid = saved.grid(column, values)
+    X, kept = saved.rows(data, keep)
+    names = ["prediction"] if mean else ["row", "prediction"]
+    _check_result(kept, [*names, "lower", "upper"] if mean or bands else names, column)
+    if mean:
+        with blamed():
+            table = saved.estimator.response_curve(X, column, grid, level=level)
+    else:
+        count = len(grid or [])
+        row, place = np.divmod(np.arange(len(X) * count), count)
+        there = pd.Series(grid).iloc[place].array
+
+        def predicted(block: slice) -> dict[str, Any]:
+            moved = X.iloc[row[block]].copy()
+            moved[column] = there[block]  # a column may be called "self", which `assign` refuses
+            found = {"prediction": monotone_prediction(saved.estimator, moved)}
+            if bands:
+                ends = saved.estimator.predict_bands(moved, level)
+                found |= {"lower": ends.lower, "upper": ends.upper}
+            return found
+
+        with blamed():
+            found = in_blocks(predicted, len(row), progress=not output.quiet)
+        table = _beside(kept.iloc[row], {"row": row + 1, column: there, **found})
+    about = {"command": "surface", "kind": saved.kind, "column": column}
+    output.frame(table, out, safe, **about)
+
+
+def _check_result(kept: pd.DataFrame, names: Collection[str], column: str | None = None) -> None:
+    """Refuse, before any work is done, columns that have the name of one of the result.
+
+    :param kept: columns that are copied.
+    :param names: of the result.
+    :param column: one of the model, which is in the result too.
+    """
+    for source, name in [*(("--keep", name) for name in kept), ("--column", column)]:
+        if name in names or (source == "--keep" and name == column):
+            raise WrongUse(f"{source} {name!r} has the name of a column of the result: rename it")
+
+
+def _beside(kept: pd.DataFrame, columns: Any) -> pd.DataFrame:
+    """A table of the copied columns and then the new ones."""
+    import pandas as pd
+
+    return pd.concat([kept.reset_index(drop=True), pd.DataFrame(columns)], axis=1)
+
+
+def info(output: Output, saved: options.Model) -> None:
+    """Show what the folder of a model holds: its kind, columns, directions, rows and versions.
+
+    Example: pyro-gcm info model/
+    """
+    notes, columns, shown = dict(saved.notes), [], []
+    types = {column["name"]: column["type"] for column in notes.pop("columns", [])}
+    for name, code in saved.codes.items():
+        low, high = (code.low, code.high) if code.kind == "number" else (None, None)
+        column = {"name": name, "type": types.get(name, code.kind)}
+        column["direction"] = {1: "increasing", -1: "decreasing", 0: "free"}[code.sign]
+        shown.append([*column.values(), "" if low is None else f"{low:g} to {high:g}"])
+        columns.append({**column, "levels": len(code.levels) or None, "low": low, "high": high})
+    about = {"kind": saved.kind, "class": saved.card["class"], **saved.facts, **notes}
+    about |= {"epochs": saved.estimator.n_iter_, "versions": saved.card["versions"]}
+    heads = ["column", "type", "direction", "training rows"]
+    output.table(f"{saved.folder}: {saved.kind}", heads, shown)
+    for name, entry in about.items():
+        output.text(f"{name}: {_shown(entry)}")
+    output.document({"command": "info", **about, "columns": columns})
+
+
+def _shown(entry: Any) -> str:
+    if isinstance(entry, dict):
+        return ", ".join(f"{key} {_shown(value)}" for key, value in entry.items())
+    return f"{entry:.6g}" if isinstance(entry, float) else str(entry)
+
+
+def plot(
+    output: Output,
+    saved: options.Model,
+    data: options.Data,
+    column: options.Column,
+    out: Annotated[Path, options.value("FILE")],
+    values: options.Values = None,
+    level: options.Level = 0.9,
+) -> None:
+    """Draw the mean prediction as a column moves.
+
+    The figure has the band of the mean, and how many rows are where.
+
+    Example: pyro-gcm plot model/ data.csv --column debt --out debt.png
+
+    :param out: The figure: .png, .svg, .pdf and others.
+    :param values: Where the curve is drawn: 0:100:11, or 1,2,5.
+    """
+    from matplotlib.figure import Figure
+
+    from pyro_gcm.plots import plot_feature_curve
+
+    options.check_output("--out", out, data, saved.folder)
+    saved.answering()
+    column = saved.moving(column)
+    grid = saved.grid(column, values)
+    X, _ = saved.rows(data)
+    with blamed():
+        curve = saved.estimator.response_curve(X, saved.names.index(column), grid, level=level)
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    models = "bootstrap models" if saved.estimator.bootstrap_models_ else "members"
+    plot_feature_curve(
+        curve,
+        rows=X[column],
+        feature_name=column,
+        outcome_name=saved.prediction_name,
+        band_name=f"{level:.0%} of the {models}",
+        percent=saved.estimator.predicts_probability,
+        ax=figure.subplots(),
+    )
+    with blamed("--out"):
+        write_figure(out, figure, dpi=150)
+    output.note(f"figure written to {out}")
+    output.document({"command": "plot", "column": column, "rows": len(X), "out": str(out)})
+
+
+def report(
+    output: Output,
+    saved: options.Model,
+    data: options.Data,
+    out: Annotated[Path, options.value("FILE")],
+    target: options.Name = None,
+    event: options.Name = None,
+    title: Annotated[str | None, options.value("TEXT")] = None,
+    pairs: options.Pairs = 20_000,
+    seed: options.Seed = 0,
+    level: options.Level = 0.9,
+) -> None:
+    """Write a report on a model, one HTML file.
+
+    It says what the model predicts, which directions were imposed, how good predictions are where
+    DATA has the target, how they move with each column, what an audit found, and how far each
+    column can move the predictions of three rows. The file needs no other one, and no network.
+
+    Example: pyro-gcm report model/ test.csv --out report.html
+
+    :param out: The report, a file .html.
+    :param target: What came; by default the column of fit, if DATA has it.
+    :param event: Survival: whether the event came; as --target.
+    :param title: The title of the report.
+    """
+    from pyro_gcm.cli.target import outcomes_of
+    from pyro_gcm.report import write_report
+
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise WrongUse(f"--out must end in .html, got {out}")
+    options.check_output("--out", out, data, saved.folder)
+    rows = outcomes_of(saved, data, target=target, event=event)
+    if rows.y is None:
+        output.note(f"{rows.lacks}, so scores are left out of the report")
+    about: Any = {"title": title, "target": rows.target, "event": rows.event, "path": out}
+    about |= {"source": data.name, "folder": saved.folder.name, "card": saved.card, "pairs": pairs}
+    about |= {"level": level, "seed": seed, "progress": not output.quiet}
+    with blamed(f"DATA {data}"):
+        written = write_report(saved.estimator, rows.X, rows.y, **about)
+    output.note(f"report written to {out}")
+    facts = {"command": "report", "kind": saved.kind, "rows": len(rows.X), "out": out}
+    facts |= {"sections": written.sections, "scores": written.scores, "audit": None}
+    if written.audit is not None:
+        counts = ("passed", "pairs", "violations")
+        facts["audit"] = {name: getattr(written.audit, name) for name in counts}
+    output.document(facts)

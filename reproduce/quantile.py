@@ -16,10 +16,9 @@ import pandas as pd
 import torch
 
 from pyro_gcm.baselines.baseline import pinball_loss
-from pyro_gcm.training import Diverged
 from reproduce.data import simulation
 from reproduce.intervals import paired_interval, samples
-from reproduce.methods import METHODS, Predictor, Rows, levels, made, methods_of, train
+from reproduce.methods import METHODS, Predictor, Rows, levels, made, methods_of
 from reproduce.methods.together import fit_together
 from reproduce.rendering.figures import draw_curves
 from reproduce.rendering.markdown import beside, grid
@@ -60,8 +59,8 @@ def paper_settings(method: str, quick: bool) -> str:
 
 
 def together(fit: Fit) -> Fit:
-    """What fits have in common that are trained side by side: all but the seed; GCM is alone."""
-    return fit if METHODS[fit.method].latent else replace(fit, seed=0)
+    """What fits have in common that are trained side by side: all but the seed."""
+    return replace(fit, seed=0)
 
 
 def run(group: Sequence[Fit], device: str = "cpu", curves: Path | None = None) -> list[Scores]:
@@ -109,12 +108,6 @@ def _trained(
     watch: Callable[[int, Predictor], None] | None,
 ) -> list[Predictor | None]:
     """A model for each seed, None where it diverged; that of the figure's seed is watched."""
-    if METHODS[method].latent:
-        try:
-            ((part,), (seed,)) = rows, seeds
-            return [train(method, part, settings, seed, device=device, watch=watch)[0]]
-        except Diverged:
-            return [None]
     pairs = [made(method, part, settings, s) for part, s in zip(rows, seeds, strict=True)]
     models, training = [model for model, _ in pairs], pairs[0][1]
     if watch is not None:

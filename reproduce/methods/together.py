@@ -1,9 +1,9 @@
-"""Training of several copies of a baseline side by side, as one program of tensors.
+"""Training of several copies of a method side by side, as one program of tensors.
 
-Every copy gets the weights that `baselines.fit` gives it with its seed, up to rounding: its batches
-come in the same order, and its gradient is clipped by its own norm. Only what a loss draws, as that
-of `Hint` does, are other random numbers. Steps of small networks are several times as fast as those
-of `baselines.fit`; before the first one, a second or two go into recording it.
+Every copy gets the weights that `fit` gives it with its seed, up to rounding: its batches come in
+the same order, and its gradient is clipped by its own norm. Only what a loss draws, as that of
+`Hint` and of GCM does, are other random numbers. Steps of small networks are several times as fast
+as those of `fit`; before the first one, a second or two go into recording it.
 """
 
 from __future__ import annotations
@@ -12,26 +12,29 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import pyro
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from pyro_gcm import one_thread
+from pyro_gcm import GCM, one_thread
 from pyro_gcm.baselines import Baseline
+from pyro_gcm.inference.scored import Scored
 from pyro_gcm.training import Diverged, RowsInMemory, TrainingOptions
 
 
 @one_thread()
 def fit_together(
-    models: Sequence[Baseline],
+    models: Sequence[Baseline | GCM],
     columns: Sequence[Sequence[Tensor]],
     seeds: Sequence[int],
     *,
     standardize: bool = True,
+    num_particles: int = 32,
     **options: Any,
 ) -> list[Diverged | None]:
-    """Train copies of a baseline, each on rows of its own.
+    """Train copies of a baseline, or of GCM with a normal z, each on rows of its own.
 
     :param models: different objects of one class, with the same sizes and options; trained in
         place. Their parameters are views of one tensor from then on. A loss must neither decide by
@@ -39,12 +42,14 @@ def fit_together(
     :param columns: x [n, x_dim], r [n, r_dim] and y [n] for each model, all with the same n.
     :param seeds: of the order of the rows, one for each model; what losses draw has the first.
     :param standardize: whether every model learns the units of its rows.
+    :param num_particles: draws of z for each row and step, of GCM.
     :param options: epochs, batch_size, learning_rate, optimizer, schedule, clip_norm, device and
         callback, as in `baselines.fit`. The optimiser gets one parameter, [models, weights of a
         model], and has to treat every element by itself, as Adam and SGD do.
     :returns: for each model None, or why it diverged; the others go on.
     """
-    given, rows = TrainingOptions(**options), []
+    given, rows, losses = TrainingOptions(**options), [], list[Any]()
+    model: Any
     for model, of_model, seed in zip(models, columns, seeds, strict=True):
         model.to(given.target).train()
         here = [column.to(given.target) for column in of_model]
@@ -52,14 +57,19 @@ def fit_together(
             model.learn_units(*here)
         order = torch.Generator().manual_seed(seed)
         index = given.parts(len(here[0]), order)[0]
-        prepare = partial(_standardized, model)
+        prepare: Any = list
+        if isinstance(model, GCM):
+            losses.append(_Story(model, num_particles))
+        else:
+            losses.append(_Loss(model))
+            prepare = partial(_standardized, model)
         rows.append(RowsInMemory(here, index, given.batch_size, order, prepare))
-    weights = nn.Parameter(torch.stack([parameters_to_vector(m.parameters()) for m in models]))
-    for model, vector in zip(models, weights.detach(), strict=True):
-        vector_to_parameters(vector, model.parameters())
+    weights = nn.Parameter(torch.stack([parameters_to_vector(each.trained()) for each in losses]))
+    for loss, vector in zip(losses, weights.detach(), strict=True):
+        vector_to_parameters(vector, loss.trained())
     optimizer = given.make_optimizer([weights])
     scheduler = given.make_scheduler(optimizer, given.epochs * rows[0].steps)
-    step_of, callback = _recorded_step(models, given.clip_norm), given.callback or (lambda _: None)
+    step_of, callback = _recorded_step(losses, given.clip_norm), given.callback or (lambda _: None)
     step, finite = 0, torch.ones(len(models), dtype=torch.bool, device=given.target)
     callback(step)
     with torch.random.fork_rng([] if given.target.type == "cpu" else [given.target]):
@@ -67,6 +77,7 @@ def fit_together(
         for epoch in range(given.epochs):
             for batches in zip(*(each.epoch(epoch) for each in rows), strict=True):
                 batch = [torch.stack(each) for each in zip(*batches, strict=True)]
+                batch += losses[0].drawn(*batch[0].shape[:2])
                 with torch.no_grad():
                     weights.grad, loss = step_of(weights, batch)
                     optimizer.step()
@@ -86,18 +97,65 @@ def _standardized(model: Baseline, columns: list[Tensor]) -> list[Tensor]:
 
 
 class _Loss(nn.Module):
-    """The loss of a model as a call of a module, which `functional_call` needs."""
+    """The loss of a baseline as a call of a module, which `functional_call` needs."""
 
     def __init__(self, model: Baseline) -> None:
         super().__init__()
         self.model = model
+
+    def trained(self) -> list[nn.Parameter]:
+        """The parameters that it trains, in the order of `named_parameters`."""
+        return [*self.model.parameters()]
+
+    def drawn(self, copies: int, rows: int) -> list[Tensor]:
+        """What a batch has beside its columns."""
+        return []
 
     def forward(self, *batch: Tensor) -> Tensor:
         """Return `Baseline.standard_loss` of a batch."""
         return self.model.standard_loss(*batch)
 
 
-def _recorded_step(models: Sequence[Baseline], bound: float | None) -> Callable[..., Any]:
+class _Story(nn.Module):
+    """The loss of GCM as `_Loss` has that of a baseline; its noise is among the arguments.
+
+    The generator that a distribution draws from cannot be mapped over copies.
+    """
+
+    def __init__(self, model: GCM, particles: int) -> None:
+        super().__init__()
+        self.model, pair = model, model.training_pair()
+        self.plan, self.bound = pair.plan, pair.bound(None, particles, model.response.default_elbo)
+
+    def trained(self) -> list[nn.Parameter]:
+        """The parameters that it trains, in the order of `named_parameters`."""
+        return [*self.model.trained_parameters().values()]
+
+    def drawn(self, copies: int, rows: int) -> list[Tensor]:
+        """Standard normal noise of z [copies, particles, rows, z_dim]."""
+        return [torch.randn(copies, self.bound.num_particles, rows, self.model.z_dim)]
+
+    def forward(self, x: Tensor, r: Tensor, y: Tensor, noise: Tensor) -> Tensor:
+        """Return the mean of minus the bounds of the rows of a batch."""
+        with pyro.validation_enabled(False):  # which decides by the values of tensors
+            read = _OfNoise(self.model, self.plan, self.bound, noise).read(x, r, y)
+            return read.row_losses(len(x)).mean()
+
+
+class _OfNoise(Scored):
+    """The reader of training, with z made of noise [N, B, z_dim]."""
+
+    def __init__(self, model: GCM, plan: Any, bound: Any, noise: Tensor) -> None:
+        super().__init__(model, plan, bound)
+        self.noise = noise
+
+    def draw(self, name: str, q: Any) -> Tensor:
+        """Draws of a normal site."""
+        drawn: Tensor = q.base_dist.loc + q.base_dist.scale * self.noise
+        return drawn
+
+
+def _recorded_step(losses: Sequence[_Loss | _Story], bound: float | None) -> Callable[..., Any]:
     """Clipped gradients [S, P] and losses [S], from weights [S, P] and columns [S, rows, ...].
 
     They are programs without the overhead of Python's calls, of autograd and of `torch.func`; they
@@ -108,10 +166,11 @@ def _recorded_step(models: Sequence[Baseline], bound: float | None) -> Callable[
     # Importing it takes as long as a short fit, and its first use a second: torch's compiler.
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    loss = _Loss(models[0])
-    shapes = {name: parameter.shape for name, parameter in loss.named_parameters()}
+    loss = losses[0]
+    trained = {id(parameter) for parameter in loss.trained()}
+    shapes = {n: p.shape for n, p in loss.named_parameters() if id(p) in trained}
     names = [name for name, _ in loss.named_buffers()]
-    buffers = [torch.stack(each) for each in zip(*(m.buffers() for m in models), strict=True)]
+    buffers = [torch.stack(each) for each in zip(*(m.buffers() for m in losses), strict=True)]
 
     def of_copy(weights: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
         known = dict(zip(names, tensors, strict=False))

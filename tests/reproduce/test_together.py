@@ -11,8 +11,10 @@ import torch
 from baseline_checks import ALL, Make, rows
 from torch import Tensor, nn
 
-from pyro_gcm import baselines
+import pyro_gcm
+from pyro_gcm import GCM, baselines
 from pyro_gcm.baselines import MLP, Baseline, Hint, fit
+from pyro_gcm.inference.scored import Scored
 from pyro_gcm.training import AdamW, Diverged
 from reproduce.methods.together import fit_together
 
@@ -84,6 +86,29 @@ def test_every_copy_has_the_weights_that_it_has_alone(
         assert (weights(mine) - before).abs().max() > 0.01
         for unit in ("x_units.loc", "r_units.scale", "y_units.loc"):
             assert torch.equal(mine.get_buffer(unit), theirs.get_buffer(unit))
+
+
+def test_copies_of_gcm_have_the_weights_that_they_have_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The mean of z in the place of its draws, which are not the same alone.
+    monkeypatch.setattr(Scored, "draw", lambda self, name, q: q.mean.expand(*self.shape, -1))
+    r_dim, options = 1, OPTIONS | {"num_particles": 3, "device": "cpu"}
+    alone, side_by_side = (
+        [GCM(3, r_dim, response="quantile", hidden=6, seed=seed).double() for seed in range(3)]
+        for _ in range(2)
+    )
+    data = columns(r_dim=r_dim)
+    monkeypatch.setattr(torch, "randn", torch.zeros)
+    for model, of_copy, seed in zip(alone, data, SEEDS, strict=True):
+        pyro_gcm.fit(model, *of_copy, seed=seed, **{**options, "schedule": None})
+    options.pop("progress")
+    assert fit_together(side_by_side, data, SEEDS, **{**options, "schedule": None}) == [None] * 3
+    for mine, theirs in zip(side_by_side, alone, strict=True):
+        torch.testing.assert_close(weights(mine), weights(theirs), rtol=0.0, atol=1e-10)
+        x, r, _ = data[0]
+        torch.testing.assert_close(mine.predict(x, r), theirs.predict(x, r), rtol=1e-9, atol=1e-9)
+    assert not torch.equal(weights(alone[0]), weights(alone[1]))
 
 
 def _rolled_or_shuffled(randperm: Any) -> Any:

@@ -52,6 +52,8 @@ def audit(
     :param plot: Write a figure: .png, .svg, .pdf.
     """
     folder = Path(model)
+    if file is not None and (file.suffix.lower() != ".json" or not output.as_json):
+        raise WrongUse(f"a third argument must follow --json and end in .json, got {file}")
     options.check_output("--plot", plot, data, folder)
     options.check_output("--json", file, data, folder)
     settings = {"pairs": pairs, "seed": seed, "tolerance": tolerance, "progress": not output.quiet}
@@ -87,8 +89,6 @@ def _of_model(folder: Path, data: Path, settings: dict[str, Any]) -> Monotonicit
     from pyro_gcm.cli.saved import open_model
 
     saved = open_model(folder)
-    if not saved.directions:
-        raise WrongUse(f"MODEL {folder} has no column with a direction, so nothing can be audited")
     X, _ = saved.rows(data)
     predictor = saved.estimator.predict_mean if saved.kind == "ordinal" else saved.estimator
     with blamed(f"DATA {data}"):
@@ -129,10 +129,7 @@ def _takes_x_and_r(predictor: Any) -> bool:
     """Whether a predictor is called with x and r, and not with one table."""
     from pyro_gcm.audit.audit import method_of
 
-    try:
-        parameters = inspect.signature(method_of(predictor)).parameters.values()
-    except ValueError:  # of a function in C
-        return False
+    parameters = inspect.signature(method_of(predictor)).parameters.values()
     second = [p for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD][1:2]
     return any(p.default is p.empty or p.name == "r" for p in second)
 

@@ -16,6 +16,8 @@ from pyro_gcm.cli.output import WrongUse, blamed
 
 if TYPE_CHECKING:
     from pyro_gcm.cli.saved import SavedModel
+else:  # for the help, which imports nothing slow
+    SavedModel = Path
 
 #: Endings of the names of tables.
 ENDINGS = (".csv", ".parquet", ".arrow", ".feather")
@@ -54,30 +56,19 @@ def flag(name: str, help: str | None = None, **more: Any) -> Any:
     return typer.Option(name, help=help, **more)
 
 
-_TABLE = "a .csv, .parquet, .arrow or .feather file"
+_TABLE = "a .csv, .parquet, .arrow or .feather file."
 Model = Annotated[
-    Any,
-    typer.Argument(metavar="MODEL", parser=_opened, help="The folder of a model that fit made."),
+    SavedModel, typer.Argument(metavar="MODEL", parser=_opened, help="The folder of a model.")
 ]
-Data = Annotated[
-    Path, typer.Argument(metavar="DATA", callback=check_data, help=f"The table: {_TABLE}.")
-]
-Large = Annotated[
-    bool, flag("--large", "Read DATA of any number of rows and columns.", is_eager=True)
-]
+Data = Annotated[Path, typer.Argument(metavar="DATA", callback=check_data, help=f"Rows: {_TABLE}")]
+Large = Annotated[bool, flag("--large", "Read any number of rows and columns.", is_eager=True)]
 Json = Annotated[bool, flag("--json", "Print one JSON document on stdout, and nothing else there.")]
 Quiet = Annotated[bool, flag("--quiet", "Print no progress and no notes on stderr.")]
-Out = Annotated[Path | None, value("FILE", f"Write {_TABLE} in place of CSV on stdout.")]
-Keep = Annotated[
-    list[str] | None, value("COLUMNS", "Columns of DATA, such as id,name, to copy in front.")
-]
-Safe = Annotated[
-    bool, flag("--safe", "Put ' before text that a spreadsheet would run, such as =1+1.")
-]
+Out = Annotated[Path | None, value("FILE", f"Write, in place of CSV on stdout, {_TABLE}")]
+Keep = Annotated[list[str] | None, value("COLUMNS", "Columns of DATA to copy, such as id,name.")]
+Safe = Annotated[bool, flag("--safe", "Put ' before text that spreadsheets run, such as =1+1.")]
 Column = Annotated[str, value("COLUMN", "A column that was given a direction in fit.")]
-Bands = Annotated[
-    bool, flag("--bands", "Add lower and upper, between which members or bootstrap models lie.")
-]
+Bands = Annotated[bool, flag("--bands", "Add lower and upper: how far members disagree.")]
 Level = Annotated[float, value("SHARE", "Share of the members or models in a band.", min=0, max=1)]
 Pairs = Annotated[int, value("NUMBER", "Pairs of rows to compare, at most.", min=3)]
 Seed = Annotated[int, value("NUMBER", "Seed of all random choices.", min=0, max=2**32 - 1)]

@@ -128,6 +128,7 @@ def test_exit_code_is_2_for_invalid_arguments_and_errors() -> None:
         (["toy:leaves", "--r=bid"], "SystemExit: 0"),
         (["rows.csv", "--r=bid"], "rows.csv cannot be read as a joblib or pickle file: "),
         (["toy:rises", "--r=bid", "--pairs=2"], "Invalid value for '--pairs': "),
+        (["toy:rises", "rows.csv", "--r=bid", "--json"], "and end in .json, got rows.csv"),
     ):
         done = audit(*arguments)
         assert done.code == 2, arguments

@@ -17,7 +17,7 @@ import torch
 
 from pyro_gcm import cli
 from pyro_gcm.distributions import families
-from pyro_gcm.inference.training_pair import ELBOS
+from pyro_gcm.inference.elbo import ELBOS
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.models.build import GUIDES, KERNEL_GUIDES, PRIORS, REVENUE_MAPS
 from pyro_gcm.responses import RESPONSES

@@ -21,10 +21,9 @@ from pyro_gcm._utils.validation import (
     seed_of,
 )
 from pyro_gcm.inference import given_inputs, uncollapse
-from pyro_gcm.inference.elbo import ImportanceWeightedELBO
+from pyro_gcm.inference.elbo import ImportanceWeightedELBO, TrainingPair
 from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.inference.reading import Program
-from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.prediction.proposals import MIN_PARTICLES, effective_sample_size, pareto_k

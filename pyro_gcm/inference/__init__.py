@@ -1,14 +1,13 @@
 """Program views, bounds and training."""
 
 from pyro_gcm.inference.bayesian import Bayesian, WeightPosterior, bayesian
-from pyro_gcm.inference.elbo import ImportanceWeightedELBO
+from pyro_gcm.inference.elbo import ImportanceWeightedELBO, TrainingPair
 from pyro_gcm.inference.epochs import Crossed, cross_fit, search_epochs
 from pyro_gcm.inference.fit import fit
 from pyro_gcm.inference.program_arviz import program_to_arviz
 from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.inference.reading import of_rows
 from pyro_gcm.inference.story_check import check_story
-from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import (
     collapse,
     conditional,

@@ -1,31 +1,22 @@
-"""The importance-weighted bound, and its doubly reparametrised gradient, on Pyro's traces.
-
-With w~ the normalised weights of the particles of one datum, the usual gradient of the guide's
-parameters phi is
-
-    sum_n w~_n (d log w_n / dz_n dz_n/dphi - d log q(z_n; phi) / dphi).
-
-Its last part, the score, has the expectation of sum_n w~_n (1 - w~_n) d log w_n / dz_n dz_n/dphi,
-so that sum_n w~_n^2 d log w_n / dz_n dz_n/dphi has the same mean (Tucker et al. 2019, "Doubly
-Reparameterized Gradient Estimators for Monte Carlo Objectives", equation (8)). Two changes to the
-graph of the bound give just that. Gradients of the model do not change.
-"""
+"""What is minimised: the importance-weighted bound, and the programs and bounds of an objective."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
-import pyro.distributions as dist
 import torch
-from pyro.infer import ELBO
+from pyro.infer import ELBO, RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceMeanField_ELBO
 from pyro.infer.enum import get_importance_trace
 from pyro.poutine import Trace
-from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
 from pyro_gcm._utils.validation import broadcast_shapes, number, one_of, positive_int
-from pyro_gcm.inference.reading import Program
+from pyro_gcm.inference.reading import Plan, Program
+from pyro_gcm.inference.views import collapse, given_inputs
+from pyro_gcm.prediction.predicted import Dry
 
 _GRADIENTS = ("iwae", "dreg")
 
@@ -54,18 +45,16 @@ class ImportanceWeightedELBO(ELBO):
 
     :param num_particles: N.
     :param alpha: order of Renyi's bound, not 1.
-    :param gradient: "iwae", the reparametrised gradient of the bound, or "dreg", the doubly
-        reparametrised one (Tucker et al. 2019): the same mean, and for a guide near the posterior a
-        far smaller standard deviation of the guide's gradient. It is valid where the guide's sites
-        are conditionally independent given the data, each inside all common plates and with a
-        log-density that can be computed from its value alone, without a scale or a mask of its
-        own. It is for a separate guide: where the guide is the prior it raises the standard
-        deviation, 2 to 3 times as measured.
+    :param gradient: "iwae", the reparametrised gradient of the bound, or for `fit` "dreg", the
+        doubly reparametrised one (Tucker et al. 2019): the same mean, and for a guide near the
+        posterior a far smaller standard deviation of the guide's gradient. It is for a separate
+        guide whose sites are independent given the data: where the guide is the prior it raises
+        the standard deviation, 2 to 3 times as measured.
     :param max_plate_nesting: nesting of the program's plates; guessed by a run when left out. The
         particles are one more plate.
     :raises ValueError: for alpha = 1, no particles, an unknown gradient, "dreg" with an alpha other
-        than 0 or a guide for which it would be wrong, or a subsampled plate that is not common to
-        all sites (its scale has no place in a per-datum bound).
+        than 0 or outside of `fit`, or a subsampled plate that is not common to all sites (its scale
+        has no place in a per-datum bound).
     """
 
     def __init__(
@@ -92,34 +81,21 @@ class ImportanceWeightedELBO(ELBO):
     def _get_trace(
         self, model: Program, guide: Program, args: Any, kwargs: Any
     ) -> tuple[Trace, Trace]:
-        if self.gradient == "dreg" and torch.is_grad_enabled():
-            guide = _FreshValues()(guide)
         return get_importance_trace("flat", self.max_plate_nesting, model, guide, args, kwargs)
 
     def log_weights(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
         """log w of every particle and datum, [N, B]; [N] if the sites share no plate."""
-        return self._log_weights(model, guide, args, kwargs)[0]
-
-    def _log_weights(
-        self, model: Program, guide: Program, args: Any, kwargs: Any, reparametrized: bool = False
-    ) -> tuple[Tensor, float]:
-        """The log-weights, and the scale of the common plates."""
         ((model_trace, guide_trace),) = self._get_traces(model, guide, args, kwargs)
-        for site in _sites(guide_trace) if reparametrized else ():
-            if not (site["is_observed"] or getattr(site["fn"], "has_rsample", False)):
-                raise ValueError(
-                    f"site '{site['name']}' of the guide has no reparametrised sampler "
-                    f"({type(site['fn']).__name__}); the bound cannot be differentiated through it"
-                )
+        return self._log_weights(model_trace, guide_trace)[0]
+
+    def _log_weights(self, model_trace: Trace, guide_trace: Trace) -> tuple[Tensor, float]:
+        """The log-weights, and the scale of the common plates."""
         frames, several = _common_frames(model_trace), self.num_particles > 1
         # The particles are the outermost dimension.
         sizes = {-int(self.max_plate_nesting): self.num_particles} if several else {}
         sizes |= {dim: frames[dim].size for dim in sorted(frames)}
         layout = [sizes.get(dim, 1) for dim in range(min(sizes, default=0), 0)]
         scale = _common_scale(model_trace, guide_trace, frames)
-        doubly = reparametrized and self.gradient == "dreg" and torch.is_grad_enabled()
-        if doubly:
-            _drop_score(guide_trace, frames, scale)
         log_w: Any = 0.0
         for sign, trace in ((1.0, model_trace), (-1.0, guide_trace)):
             for site in _sites(trace):
@@ -128,18 +104,20 @@ class ImportanceWeightedELBO(ELBO):
                 log_w = log_w + sign * (log_p.sum(other, keepdim=True) if other else log_p)
         # All other dimensions have been summed and have size 1 by now.
         log_w = log_w.expand(broadcast_shapes(log_w.shape, layout)).reshape([*sizes.values()])
-        log_w = log_w if several else log_w[None]
-        if doubly:
-            weights = log_w.detach().softmax(0).reshape(layout)
-            for site in _random_sites(guide_trace):
-                if site["value"].requires_grad:  # its gradient is multiplied by w~ once more
-                    share = weights.reshape(weights.shape + (1,) * site["fn"].event_dim)
-                    site["value"].register_hook(share.mul)
-        return log_w, scale
+        return log_w if several else log_w[None], scale
 
     def row_losses(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
         """Minus the bound of every datum, [B], of which `differentiable_loss` is the sum."""
-        log_w, scale = self._log_weights(model, guide, args, kwargs, reparametrized=True)
+        if self.gradient == "dreg" and torch.is_grad_enabled():
+            raise ValueError("gradient='dreg' is for fit: use 'iwae' with a trainer of Pyro")
+        ((model_trace, guide_trace),) = self._get_traces(model, guide, args, kwargs)
+        for site in _sites(guide_trace):
+            if not (site["is_observed"] or getattr(site["fn"], "has_rsample", False)):
+                raise ValueError(
+                    f"site '{site['name']}' of the guide has no reparametrised sampler "
+                    f"({type(site['fn']).__name__}); the bound cannot be differentiated through it"
+                )
+        log_w, scale = self._log_weights(model_trace, guide_trace)
         return -scale * importance_weighted(log_w, self.alpha)
 
     def differentiable_loss(
@@ -195,67 +173,112 @@ def _common_frames(model_trace: Trace) -> dict[int, Any]:
     return {dim: stacks[-1][dim] for dim in common}
 
 
-# The doubly reparametrised gradient
+class PaperLoss:
+    """Objective "paper" of `IGCM` (section 3.4), from draws z_n ~ q(z|x) and k_m ~ q(k|x, r).
 
+        L = - log 1/N sum_n E_k[Pr(y | z_n, k)] p(z_n) / q(z_n|x)
+            - log 1/M sum_m p(r | k_m, x)
+            + KL[q(k|x, r) || p(k)]
 
-class _FreshValues(Messenger):
-    """Makes every value of the guide a tensor of its own, which all that reads it goes through.
+    Not a bound on log p(y, r | x): it takes the logarithm of two averages where the evidence has
+    that of one, and adds a divergence that belongs to a bound without the second logarithm. E_k is
+    in closed form where there is one (`integrates_over`), otherwise each z_n has a draw of k of its
+    own. N = M = num_particles.
 
-    A transform may remember what it made a value from; log q would then pass by the value.
+    :param num_particles: number of draws of z and of k.
     """
 
-    def _pyro_sample(self, msg: Any) -> None:
-        if msg["value"] is None and getattr(msg["fn"], "has_rsample", False):
-            value = msg["fn"](*msg["args"], **msg["kwargs"])
-            msg["value"] = value.view_as(value)
+    def __init__(self, num_particles: int) -> None:
+        self.num_particles = num_particles
 
 
-def _drop_score(guide_trace: Trace, frames: dict[int, Any], scale: float) -> None:
-    """Take d log q / dphi at fixed z out of the guide's log-densities, whose values stay.
+ELBOS: dict[str, Callable[..., ELBO]] = {
+    "iwae": ImportanceWeightedELBO,
+    "dreg": partial(ImportanceWeightedELBO, gradient="dreg"),
+    "elbo": partial(Trace_ELBO, vectorize_particles=True),
+    "mean_field": partial(TraceMeanField_ELBO, vectorize_particles=True),
+    "renyi": partial(RenyiELBO, vectorize_particles=True),
+    "enum": partial(TraceEnum_ELBO, vectorize_particles=True),
+}
 
-    :param frames: the common plates, by dimension; `scale`: of all sites.
-    :raises ValueError: for a guide for which the gradient would be wrong.
+
+class TrainingPair(NamedTuple):
+    """The program and the guide of one objective, for `fit`, `pyro.infer.SVI` or any Pyro ELBO.
+
+    :param sampled: sites that the guide draws.
+    :param shared: those of them that it draws from the program's own distribution, so that their
+        densities cancel.
+    :param enumerated: sites with a finite support that the program sums out.
+    :param loss: what makes the only loss of the objective, or None where any ELBO will do.
+    :param plan: how a reader of the story treats its sites.
     """
-    sites = _random_sites(guide_trace)
-    for site in sites:
-        inside = {frame.dim for frame in site["cond_indep_stack"]}
-        for dim, frame in frames.items():
-            if dim not in inside:
-                raise ValueError(
-                    f"gradient='dreg': site '{site['name']}' of the guide is outside plate "
-                    f"'{frame.name}', so that it has no weight of its own; use gradient='iwae'"
-                )
-        masks = [site["mask"], *(getattr(fn, "_mask", None) for fn in _layers(site["fn"]))]
-        scaled = isinstance(site["scale"], Tensor) or site["scale"] != scale
-        if scaled or any(mask is not None for mask in masks):
+
+    program: Program
+    guide: Program
+    sampled: tuple[str, ...] = ("z",)
+    shared: tuple[str, ...] = ()
+    enumerated: tuple[str, ...] = ()
+    loss: type[PaperLoss] | None = None
+    plan: Plan = Plan()
+
+    def bound(self, elbo: str | ELBO | None, num_particles: int, default: str = "iwae") -> Any:
+        """The bound that `elbo` names or is, checked against the sites of this pair.
+
+        :param default: name that is used without `elbo`, unless a site is enumerated.
+        :raises ValueError: for a bound that this pair cannot be trained with.
+        """
+        particles = positive_int("num_particles", num_particles)
+        if self.loss is not None:
+            if elbo is not None:
+                raise ValueError("elbo must be left out: objective='paper' is a loss of its own")
+            return self.loss(particles)
+        # A z that is drawn has weights, beside which other finite sites are summed out.
+        weighs = bool(self.enumerated and self.sampled) and "z" not in self.enumerated
+        if elbo is None:
+            elbo = default if not self.enumerated or (weighs and default == "iwae") else "enum"
+        bound: Any = elbo
+        if not isinstance(elbo, ELBO):
+            one_of("elbo", elbo, list(ELBOS))
+            if elbo == "renyi" and particles < 2:
+                raise ValueError("num_particles must be at least 2 for elbo='renyi'")
+            # There is one plate of rows: Pyro need not run the program once more to find that out.
+            count = particles if self.sampled else 1
+            bound = ELBOS[elbo](num_particles=count, max_plate_nesting=1)
+        sums_out = isinstance(bound, TraceEnum_ELBO) or (weighs and elbo == "iwae")
+        if self.enumerated and not sums_out:
             raise ValueError(
-                f"gradient='dreg': site '{site['name']}' of the guide has a scale or a mask of its "
-                "own; use gradient='iwae'"
+                f"elbo={elbo!r} cannot differentiate through draws of a categorical z: use 'enum', "
+                "which sums over it exactly"
             )
-        score = scale * site["fn"].log_prob(site["value"].detach(), *site["args"], **site["kwargs"])
-        for other in sites if score.requires_grad else ():
-            if other is not site and other["value"].requires_grad:
-                (slope,) = torch.autograd.grad(
-                    score.sum(), other["value"], retain_graph=True, allow_unused=True
-                )
-                if slope is not None:
-                    raise ValueError(
-                        "gradient='dreg' needs guide sites that are independent given the data, "
-                        f"but the guide of site '{site['name']}' depends on site "
-                        f"'{other['name']}'; use gradient='iwae'"
-                    )
-        site["log_prob"] = site["log_prob"] + (score.detach() - score)
+        if elbo == "enum" and not self.enumerated:
+            raise ValueError(
+                "elbo='enum' sums over a finite z, and this prior has none: use "
+                "prior='categorical', or elbo='elbo'"
+            )
+        if getattr(bound, "gradient", "") == "dreg" and self.shared:
+            raise ValueError(
+                f"elbo='dreg' needs a guide of its own for {', '.join(self.shared)}: where the "
+                "guide is the program's own distribution it only adds noise to the gradient; use "
+                "'iwae', or a guide such as 'posterior'"
+            )
+        return bound
 
 
-def _random_sites(guide_trace: Trace) -> list[Any]:
-    """Sites with a score. A Delta has none: it is a function of parameters and other sites."""
-    drawn = [site for site in _sites(guide_trace) if not site["is_observed"]]
-    return [site for site in drawn if not isinstance(_layers(site["fn"])[-1], dist.Delta)]
-
-
-def _layers(fn: Any) -> list[Any]:
-    """A distribution and what it wraps, outermost first."""
-    layers = [fn]
-    while hasattr(layers[-1], "base_dist"):
-        layers.append(layers[-1].base_dist)
-    return layers
+def training_pair(model: Any, objective: str) -> TrainingPair:
+    """The program and the guide of an objective, and what is known of their sites."""
+    model.shared_sites()  # whose guide has parameters
+    plan, story = model.plan(objective), model.model
+    read = Dry(model, plan, guided=True)
+    finite = tuple(name for name, site in read.latents.items() if site.values)
+    sampled = tuple(name for name, site in read.latents.items() if not site.values)
+    if plan.averages and (others := [name for name in finite if name != "z"]):
+        raise ValueError(
+            f"objective={objective!r} trains every value of z on its own, and site '{others[0]}' "
+            "has to be summed out: use objective='conditional'"
+        )
+    given = given_inputs(story, plan.given)
+    program = collapse(given, kernel="k" if "k" in plan.left else None)
+    shared = tuple(name for name in sampled if name not in read.in_guide)
+    loss = PaperLoss if objective == "paper" else None
+    guide = partial(model.guide_of, plan)
+    return TrainingPair(program, guide, sampled, shared, finite, loss, plan)

@@ -15,9 +15,8 @@ from torch.optim import Optimizer
 from pyro_gcm._utils.torch_state import check_trainable, one_thread
 from pyro_gcm._utils.validation import ArrayLike, kind, warn_user
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
-from pyro_gcm.inference.scored import StoryLoss
+from pyro_gcm.inference.scored import PyroLoss, StoryLoss
 from pyro_gcm.inference.training_data import DataInMemory, StreamedData, columns_of
-from pyro_gcm.inference.training_pair import PyroLoss
 from pyro_gcm.streams import BatchRows, Source
 from pyro_gcm.training import FitResult, Training, TrainingOptions
 from pyro_gcm.training.options import Schedule
@@ -73,8 +72,7 @@ def fit(
         before anything else, and of the others only ratios matter: each row is there once, and the
         loss is the weighted mean. Units of the data are learned from rows counted once, a share
         kept for validation has the weights of its rows, and rows given for validation count
-        equally. Any bound that `elbo` names will do, and one with a method
-        `row_losses(program, guide, *data)`, the losses of the rows [B]. Under objective "members"
+        equally. Any bound that `elbo` names will do. Under objective "members"
         also [n, K], a weight of each member's loss; rows with a weight of 0 are validated on by the
         members that leave them out.
     :param objective: "conditional", log p(y | x, r), the default; "members", the mean over the
@@ -149,7 +147,10 @@ def fit(
     model.show(rows.units["x"], rows.units["r"])
     pair = model.training_pair(objective)
     bound = pair.bound(elbo, num_particles, model.response.default_elbo)
+    weighted = rows.weights is not None
     of_members = rows.weights is not None and rows.weights.dim() == 2
+    if weighted and not is_read:
+        raise ValueError(f"sample_weight needs one of the names of elbo, got {elbo!r}")
     if of_members and not (pair.plan.averages and is_read):
         raise ValueError("sample_weight must be [n] but for members with objective='members'")
     if found := model.response.nothing_to_learn(*rows.ends):
@@ -163,12 +164,11 @@ def fit(
             "p(y | x, r)."
         )
     learn, held_out = rows.batches(options, next(iter(parameters.values())).dtype)
-    of_rows = bound, learn.rows, rows.weights is not None
     loss: StoryLoss | PyroLoss
     if is_read:
-        loss = StoryLoss(model, pair.plan, *of_rows)
+        loss = StoryLoss(model, pair.plan, bound, learn.rows, weighted)
     else:
-        loss = PyroLoss(model, pair, *of_rows)
+        loss = PyroLoss(model, pair, bound, learn.rows)
     check_trainable(model)
     model.to(options.target)
     model.adapt(rows.rows, epochs=epochs)
@@ -178,7 +178,7 @@ def fit(
         "num_particles": bound.num_particles,
         "standardize": standardize,
         "columns": rows.names,
-        "sample_weight": rows.weights is not None,
+        "sample_weight": weighted,
     }
     parts = model, parameters, loss, loss.score, learn, held_out, options, given
     training = Training(*parts, numbers_rows=sample_weight is None)

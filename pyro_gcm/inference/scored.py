@@ -7,6 +7,7 @@ p / q = 1.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pyro
@@ -18,8 +19,10 @@ from torch.distributions import Independent, MultivariateNormal, kl_divergence
 from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.order_event import integrates_over
-from pyro_gcm.inference.elbo import importance_weighted
+from pyro_gcm.inference.elbo import PaperLoss, TrainingPair, importance_weighted
+from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.inference.reading import Plan, Reader, every_value, is_finite, of
+from pyro_gcm.inference.views import ScaleSites
 
 
 class StoryLoss:
@@ -36,19 +39,13 @@ class StoryLoss:
 
     def __call__(self, batch: list[Tensor]) -> Tensor:
         """The loss, summed over the rows; Pyro validates the first one."""
-        of_rows: Tensor | None = None
-        of_members: Tensor | None = None
-        if self.weighted:
-            *batch, weights = batch
-            if weights.dim() == 2:
-                of_members = weights.T[:, None]
-            else:
-                of_rows = weights
+        *columns, weights = batch if self.weighted else (*batch, None)
+        of_members = None if weights is None or weights.dim() == 1 else weights.T[:, None]
         with pyro.validation_enabled(not self.is_checked):
-            read = Scored(self.model, self.plan, self.bound, of_members).read(*batch)
+            read = Scored(self.model, self.plan, self.bound, of_members).read(*columns)
             losses = read.row_losses(self.rows)
         self.is_checked = True
-        return losses.sum() if of_rows is None else (of_rows * losses).sum()
+        return losses.sum() if weights is None or weights.dim() > 1 else (weights * losses).sum()
 
     def score(self, batch: list[Tensor]) -> Tensor:
         """The loss of held-out rows; if z is a member, that of the averaged prediction.
@@ -57,11 +54,9 @@ class StoryLoss:
         best much later. Of rows with a weight for each member it is the average of those members
         whose weight is 0, which have left the row out.
         """
-        weights = None
-        if self.weighted:
-            *batch, weights = batch
+        *columns, weights = batch if self.weighted else (*batch, None)
         with pyro.validation_enabled(False):
-            read = Scored(self.model, self.plan, self.bound).read(*batch)
+            read = Scored(self.model, self.plan, self.bound).read(*columns)
             if not self.plan.averages or read.finite is None:
                 losses = read.row_losses(self.rows)
             else:
@@ -249,20 +244,38 @@ class Scored(Reader):
         return losses
 
 
-class PaperLoss:
-    """Objective "paper" of `IGCM` (section 3.4), from draws z_n ~ q(z|x) and k_m ~ q(k|x, r).
+class PyroLoss:
+    """The loss that an ELBO object of Pyro computes of the program and the guide of a pair.
 
-        L = - log 1/N sum_n E_k[Pr(y | z_n, k)] p(z_n) / q(z_n|x)
-            - log 1/M sum_m p(r | k_m, x)
-            + KL[q(k|x, r) || p(k)]
-
-    Not a bound on log p(y, r | x): it takes the logarithm of two averages where the evidence has
-    that of one, and adds a divergence that belongs to a bound without the second logarithm. E_k is
-    in closed form where there is one (`integrates_over`), otherwise each z_n has a draw of k of its
-    own. N = M = num_particles.
-
-    :param num_particles: number of draws of z and of k.
+    :param rows: of the whole data set.
     """
 
-    def __init__(self, num_particles: int) -> None:
-        self.num_particles = num_particles
+    def __init__(self, model: Any, pair: TrainingPair, bound: Any, rows: int) -> None:
+        self.model, self.pair, self.bound, self.rows = model, pair, bound, rows
+        self.is_checked = False
+        #: What the programs announce to Pyro's store.
+        self.announced: Any = {"params": {}, "constraints": {}}
+        # RenyiELBO looks for parameters in the trace, and has no loss to differentiate.
+        known = hasattr(bound, "differentiable_loss")
+        self.method = "differentiable_loss" if known else "loss_and_grads"
+
+    def __call__(self, batch: list[Tensor]) -> Tensor:
+        """The loss, summed over the rows; Pyro validates the first one."""
+        with nullcontext() if self.method == "loss_and_grads" else unannounced():
+            return self._evaluated(batch, self.method)
+
+    def score(self, batch: list[Tensor]) -> Tensor:
+        """The loss of held-out rows."""
+        self.is_checked = True
+        with unannounced():
+            return self._evaluated(batch, "loss")
+
+    def _evaluated(self, batch: list[Tensor], method: str) -> Tensor:
+        """What a method of the bound returns; nothing of it is left in Pyro afterwards."""
+        with (
+            ScaleSites(len(batch[0]) / self.rows, self.model.shared_sites()),
+            pyro.validation_enabled(not self.is_checked),
+            pyro.get_param_store().scope(self.announced),
+        ):
+            self.is_checked = True
+            return torch.as_tensor(getattr(self.bound, method)(*self.pair[:2], *batch))

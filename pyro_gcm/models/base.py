@@ -13,7 +13,7 @@ from pyro_gcm._utils.standardizer import KnownMoments
 from pyro_gcm._utils.validation import matrix, one_of, positive_int, warn_user
 from pyro_gcm.distributions import CostUnits, OrderEvent
 from pyro_gcm.distributions.families import resolve_cost_family
-from pyro_gcm.inference.training_pair import TrainingPair, training_pair
+from pyro_gcm.inference.elbo import TrainingPair, training_pair
 from pyro_gcm.models import build
 from pyro_gcm.models.story import Story
 from pyro_gcm.nets import Conditional, Standardizer, StandardNormal

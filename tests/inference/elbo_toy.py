@@ -1,4 +1,4 @@
-"""A toy with two guide sites: its weights and its doubly reparametrised gradient by hand."""
+"""A toy with two guide sites, and its weights by hand."""
 
 from __future__ import annotations
 
@@ -12,17 +12,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyro_gcm.inference import ImportanceWeightedELBO
-
 FULL, ROWS, DIM, N = 60, 6, 2, 5
 DTYPE = torch.float64
 
 counts = pytest.mark.parametrize("num_particles", [1, N], ids=lambda n: f"N={n}")
-
-
-def bound(gradient: str = "dreg", num_particles: int = N, **options: Any) -> ImportanceWeightedELBO:
-    options = {"max_plate_nesting": 1, **options}
-    return ImportanceWeightedELBO(num_particles, gradient=gradient, **options)
 
 
 def normal(value: Tensor, loc: Any, scale: Any) -> Tensor:
@@ -104,19 +97,3 @@ class Toy:
             for value, (loc, scale) in zip(draws, q, strict=True)
         ]
         return self.log_w(index, *again, q)
-
-    def gradients(self) -> list[Tensor]:
-        """Of the loss in theta and phi, by Tucker et al. (2019), equation (8), draw by draw."""
-        index, *draws = self.draws()
-        z, u = (draw.requires_grad_() for draw in draws)
-        (z_loc, t), (u_loc, s) = fixed = self.q(index, [p.detach() for p in self.phi])
-        log_w = self.log_w(index, z, u, fixed)
-        w = log_w.softmax(0).detach()
-        dz, du = torch.autograd.grad(log_w.sum(), [z, u], retain_graph=True)
-        of_theta = torch.autograd.grad((w * log_w).sum(), self.theta)
-        # The draws as functions of phi once more.
-        e_z, e_u = ((z - z_loc) / t).detach(), ((u - u_loc) / s).detach()
-        (z_loc, t), (u_loc, s) = self.q(index, self.phi)
-        path = (dz * (z_loc + t * e_z)).sum(-1) + du * (u_loc + s * e_u)
-        of_phi = torch.autograd.grad((w**2 * path).sum(), self.phi)
-        return [-FULL / ROWS * g for g in (*of_theta, *of_phi)]

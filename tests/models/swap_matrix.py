@@ -15,7 +15,7 @@ from pyro.infer import RenyiELBO
 
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.inference import ImportanceWeightedELBO
-from pyro_gcm.inference.training_pair import ELBOS
+from pyro_gcm.inference.elbo import ELBOS
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.models.build import GUIDES, KERNEL_GUIDES, PRIORS
 

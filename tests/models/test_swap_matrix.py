@@ -32,8 +32,8 @@ from swap_matrix import (
 from torch import Tensor
 
 from pyro_gcm import fit
+from pyro_gcm.inference.elbo import ELBOS
 from pyro_gcm.inference.scored import Scored
-from pyro_gcm.inference.training_pair import ELBOS
 
 #: A few steps from the start, a bound may still be far from what one prediction for all rows has.
 pytestmark = pytest.mark.filterwarnings("ignore:training ended with a loss of")

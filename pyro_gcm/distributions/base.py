@@ -163,15 +163,14 @@ class Left:
     :param value: a draw, or None where the site is integrated out.
     """
 
-    __slots__ = ("fn", "is_used", "name", "value")
+    __slots__ = ("fn", "name", "value")
 
     def __init__(self, name: str, fn: Any, value: Tensor | None = None) -> None:
-        self.name, self.fn, self.value, self.is_used = name, fn, value, False
+        self.name, self.fn, self.value = name, fn, value
 
     @property
     def side(self) -> Any:
         """The operand of an order event: the value, or the distribution."""
-        self.is_used = True
         return self.fn if self.value is None else self.value
 
     @property
@@ -207,10 +206,7 @@ Left.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 def sides(cost: Any) -> tuple[Any, Any]:
     """The distribution of a cost, and its value or None: of a `Left`, or a distribution."""
-    if not isinstance(cost, Left):
-        return cost, None
-    cost.is_used = True
-    return cost.fn, cost.value
+    return (cost.fn, cost.value) if isinstance(cost, Left) else (cost, None)
 
 
 class LazyDistribution(TorchDistribution):

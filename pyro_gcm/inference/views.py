@@ -124,16 +124,6 @@ class CollapseMessenger(Messenger):
         self._units: CostUnits | None = None
         return super().__enter__()
 
-    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> Any:
-        # First off the stack, or the handler would stay there for every later program.
-        result = super().__exit__(exc_type, exc_value, traceback)
-        if exc_type is None and self._left:
-            raise RuntimeError(
-                f"collapse hid site '{next(iter(self._left))}', but no site '{self.outcome}' came "
-                "after it"
-            )
-        return result
-
     def _pyro_sample(self, msg: Any) -> None:
         name = msg["name"]
         if name in self.names:
@@ -160,17 +150,9 @@ class CollapseMessenger(Messenger):
                     f"collapse found no site '{name}' before site '{self.outcome}'; "
                     "name the sites with collapse(model, cost=..., outcome=...)"
                 )
-        cost, kernel = self._left[self.cost], self._left.get(self.kernel or "")
-        self._left = {}
-        if getattr(fn, "cost", None) is cost and hasattr(fn, "marginalize"):
-            fn, cost.is_used = fn.marginalize(cost.fn), True
-        for left, what in ((cost, "cost"), (kernel, "revenue")):
-            if left is not None and not left.is_used:
-                raise RuntimeError(
-                    f"site '{self.outcome}' must take the value of site '{left.name}' as its "
-                    f"{what}, in an OrderEvent, got {type(fn).__name__}"
-                )
-        return fn
+        cost = self._left[self.cost]
+        made_of_it = getattr(fn, "cost", None) is cost and hasattr(fn, "marginalize")
+        return fn.marginalize(cost.fn) if made_of_it else fn
 
 
 class UncollapseMessenger(CollapseMessenger):

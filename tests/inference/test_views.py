@@ -175,15 +175,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: outcome(dist.Bernoulli(torch.sigmoid(cost().sum()))),
         "site 'c' is integrated out, so that it has no value",
     ),
-    "outcome of another cost": (
-        lambda: (cost(), outcome(OrderEvent(ZERO, ZERO))),
-        "site 'y' must take the value of site 'c' as its cost",
-    ),
     "outcome of a changed cost": (
         lambda: outcome(OrderEvent(2.0 * cost(), ZERO)),
         "site 'c' is integrated out.* Shift or scale its distribution instead, for costs in c_dist",
     ),
-    "no outcome": (cost, "collapse hid site 'c', but no site 'y' came after it"),
     "observed cost": (
         lambda: outcome(OrderEvent(cost(obs=ZERO), ZERO)),
         "site 'c' is observed and cannot be integrated out",

@@ -42,18 +42,12 @@ def scaled_normal(name: str, weight: Tensor) -> Any:
     return dist.Normal(torch.zeros_like(weight), scale)
 
 
-def bayesian(
-    model: Any,
-    *,
-    prior: Prior = scaled_normal,
-    parts: Sequence[str] = (),
-    num_samples: int = 32,
-) -> Bayesian:
+class Bayesian(nn.Module):
     """The weights of a model as sites that all rows share, with a prior, in place of parameters.
 
     The likelihood of a row is p(y | x, r) of the model with z averaged out, over the draws that its
-    predictions use. `Bayesian.program` has no other sites than the weights, so that any autoguide,
-    NUTS or HMC runs on it; `Bayesian.fit` draws from a variational posterior.
+    predictions use. `program` has no other sites than the weights, so that any autoguide,
+    NUTS or HMC runs on it; `fit` draws from a variational posterior.
 
     :param model: a `GCM`, `IGCM` or `MemberGCM`, best after `fit`: its weights are where training
         begins. It has to know its units (`fit`, or `learn_units`), and is not changed.
@@ -73,23 +67,25 @@ def bayesian(
     >>> posterior.predict_draws(x[:5], r[:5]).shape
     torch.Size([8, 5])
     """
-    if not model.is_trained:
-        raise ValueError("model must know its units: call fit or model.learn_units(x, r, y) first")
-    return Bayesian(model, prior, [parts] if isinstance(parts, str) else parts, num_samples)
 
-
-class Bayesian(nn.Module):
-    """A model whose weights have priors, as `bayesian` returns it."""
-
-    def __init__(self, model: Any, prior: Prior, parts: Sequence[str], num_samples: int) -> None:
+    def __init__(
+        self,
+        model: Any,
+        *,
+        prior: Prior = scaled_normal,
+        parts: Sequence[str] = (),
+        num_samples: int = 32,
+    ) -> None:
+        if not model.is_trained:
+            raise ValueError("model must know its units: call fit or model.learn_units first")
         super().__init__()
         trained = model.trained_parameters(model.objective)
-        chosen = {n: p for n, p in trained.items() if not parts or n.startswith(tuple(parts))}
-        for part in parts:
-            if not any(name.startswith(part) for name in trained):
-                raise ValueError(f"parts must begin names of weights, got {part!r}")
+        parts = (parts,) if isinstance(parts, str) else tuple(parts or ("",))
+        if wrong := [part for part in parts if not any(n.startswith(part) for n in trained)]:
+            raise ValueError(f"parts must begin names of weights, got {wrong[0]!r}")
+        chosen = {n: p.detach().clone() for n, p in trained.items() if n.startswith(parts)}
         #: The weights by name, as the model has them.
-        self.weights: dict[str, Tensor] = {n: p.detach().clone() for n, p in chosen.items()}
+        self.weights: dict[str, Tensor] = chosen
         self.model: Any = model
         self.prior, self.num_samples = prior, positive_int("num_samples", num_samples)
 
@@ -152,8 +148,8 @@ class Bayesian(nn.Module):
     ) -> WeightPosterior:
         """Draws of the weights given the rows, by variational inference.
 
-        Its intervals are too narrow where weights depend on each other: of a few weights, those of
-        NUTS on `program` hold as often as they say.
+        Its intervals are too narrow where weights depend on each other. NUTS on `program` has no
+        such error, and can be run for a few weights.
 
         :param x, r, y: as in `pyro_gcm.fit`.
         :param guide: "normal" (`AutoNormal`), "low_rank" (`AutoLowRankMultivariateNormal`), or a
@@ -186,6 +182,9 @@ class Bayesian(nn.Module):
         return WeightPosterior(
             [self.with_weights({n: sites[n] for n in self.weights}) for sites in draws]
         )
+
+
+bayesian = Bayesian
 
 
 class WeightPosterior(NamedTuple):

@@ -33,22 +33,20 @@ def program_to_arviz(
     posterior: MCMC | Program | Mapping[str, Tensor],
     *args: Any,
     num_samples: int = 1000,
-    log_likelihood: bool = False,
     coords: Coordinates | None = None,
     seed: int = 0,
     **kwargs: Any,
 ) -> Any:
     """Posterior draws of a Pyro program as `arviz.InferenceData` (0.x) or `xarray.DataTree` (1.x).
 
-    Groups: posterior; observed_data, of the observed sites; log_likelihood of those, if asked for;
-    and of an MCMC run sample_stats, with its divergences. The dimensions of a site are named after
-    the plates that it is in, those of its event `<site>_dim_0` and so on.
+    Groups: posterior; observed_data, of the observed sites; and of an MCMC run sample_stats, with
+    its divergences. The dimensions of a site are named after the plates that it is in, those of its
+    event `<site>_dim_0` and so on.
 
     :param program: with its observed sites conditioned on, as it was given to SVI or MCMC.
     :param posterior: an `MCMC` that has run, of which every chain is kept; a guide, from which
         `num_samples` draws are made; or draws by site, [S, ...], such as of `Predictive`.
     :param args, kwargs: arguments of program and guide.
-    :param log_likelihood: whether to add log p of every observed value under every draw.
     :param coords: labels by dimension: names of rows for the plate "data", say.
     :param seed: of the draws of a guide.
     :raises TypeError: for another posterior.
@@ -63,8 +61,8 @@ def program_to_arviz(
     >>> y = torch.tensor([0.3, 0.5])
     >>> mcmc = MCMC(NUTS(program), num_samples=20, warmup_steps=20, disable_progbar=True)
     >>> mcmc.run(y)
-    >>> program_to_arviz(program, mcmc, y, log_likelihood=True)["log_likelihood"]["y"].dims
-    ('chain', 'draw', 'data')
+    >>> program_to_arviz(program, mcmc, y)["observed_data"]["y"].dims
+    ('data',)
     """
     count, labels, lead = positive_int("num_samples", num_samples), coords or {}, ("chain", "draw")
     with Randomness(seed_of(seed)).in_use(), unannounced(), torch.no_grad():
@@ -77,10 +75,6 @@ def program_to_arviz(
         seen = {n: site["value"] for n, site in sites.items() if _is_data(site)}
         groups = {"posterior": {n: (v, (*lead, *dims[n])) for n, v in draws.items()}}
         groups["observed_data"] = {n: (v, dims[n]) for n, v in seen.items()}
-        if log_likelihood:
-            log_p = _log_likelihood(program, draws, list(seen), args, kwargs)
-            of = {n: (v, (*lead, *dims[n][: v.dim() - 2])) for n, v in log_p.items()}
-            groups["log_likelihood"] = of
     if isinstance(posterior, MCMC):
         diverging = _diverging(posterior, next(iter(draws.values())))
         groups["sample_stats"] = {"diverging": (diverging, lead)}
@@ -126,21 +120,6 @@ def _dims(site: Any) -> tuple[str, ...]:
     batch = value.dim() - events
     own = [plates.get(d - batch, f"{site['name']}_batch_{d}") for d in range(batch)]
     return (*own, *(f"{site['name']}_dim_{i}" for i in range(events)))
-
-
-def _log_likelihood(
-    program: Program, draws: Mapping[str, Tensor], names: list[str], args: Any, kwargs: Any
-) -> dict[str, Tensor]:
-    every = {name: values.flatten(0, 1) for name, values in draws.items()}
-    lead = next(iter(draws.values())).shape[:2]
-    parts: dict[str, list[Tensor]] = {name: [] for name in names}
-    for s in range(lead.numel()):
-        given = {name: values[s] for name, values in every.items()}
-        trace = poutine.trace(poutine.condition(program, given)).get_trace(*args, **kwargs)
-        trace.compute_log_prob(lambda name, site: name in parts)
-        for name in names:
-            parts[name].append(trace.nodes[name]["log_prob"])
-    return {name: torch.stack(values).unflatten(0, lead) for name, values in parts.items()}
 
 
 def _diverging(mcmc: MCMC, like: Tensor) -> Tensor:

@@ -181,8 +181,7 @@ def guide_of(
     x, r, y, rows = _inputs(self, x, r, y, 1)
     y = (observations or {}).get("y", y)  # [..., B]
     story = Guided(self, plan, x, r)
-    self.guide_shared(story.share_guided)
-    story.shared = self.shared(story.share)
+    story.read_shared()
     with pyro.plate("data", rows, dim=-1):
         self.guide_story(story.guided, x, r, y)
         story.open = set(self.latents(plan)) - set(story.values)

@@ -187,6 +187,12 @@ class Reader:
         exact = self.plan.exact.get(name)
         return Left(name, of(p) if exact is None else exact(self))
 
+    def read_shared(self) -> None:
+        """The sites that all rows share, from their guide, if the model has any."""
+        if self.model.shared_sites():
+            self.model.guide_shared(self.share_guided)
+            self.shared = self.model.shared(self.share)
+
     def of_all_rows(self, name: str, p: Any) -> Any:
         """The distribution of a site that all rows share, a single event."""
         return of(p).to_event(self.model.shared_sites()[name].folded)
@@ -206,6 +212,10 @@ class Reader:
         return self.guide(name, q)
 
     # What a subclass says
+
+    def share_guided(self, name: str, q: Any) -> Tensor:
+        """A line of the guide of the sites that all rows share."""
+        raise NotImplementedError
 
     def guide(self, name: str, q: Any) -> Any:
         """A site of the guide: its draw."""

@@ -99,9 +99,7 @@ class Scored(Reader):
 
     def read(self, x: Tensor, r: Tensor, y: Tensor) -> Scored:
         """The guide and then the story of a batch."""
-        if self.model.shared_sites():
-            self.model.guide_shared(self._share_guided)
-            self.shared = self.model.shared(self.share)
+        self.read_shared()
         self.x, self.r, self.shape = x, r, (self.bound.num_particles, len(x))
         self.model.guide_story(self.guided, x, r, y)
         self.tell(x, r, y)
@@ -109,7 +107,7 @@ class Scored(Reader):
 
     # What becomes of a site
 
-    def _share_guided(self, name: str, q: Any) -> Tensor:
+    def share_guided(self, name: str, q: Any) -> Tensor:
         """One line of the guide of the sites that all rows share: one draw for all particles."""
         q = of(q)
         self.q[name], self.known_shared[name] = q, q.rsample()

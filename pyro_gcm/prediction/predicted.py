@@ -130,10 +130,7 @@ class Predicted(Reader):
         if r is None:
             given_r = {*self.plan.exact, *self.plan.proposals, "w", "r"} - {"z"}
             self.plan = replace(self.plan, hidden=(*self.plan.hidden, *given_r))
-        if shared := self.model.shared_sites():
-            self.known_shared |= {name: self.known[name] for name in shared if name in self.known}
-            self.model.guide_shared(self._share_guided)
-            self.shared = self.model.shared(self.share)
+        self.read_shared()
         with suppress(Reached):
             self.tell(x, r)
         weights = self.log_weights
@@ -145,12 +142,14 @@ class Predicted(Reader):
             return draws._replace(separate=own)
         return draws
 
-    def _share_guided(self, name: str, q: Any) -> Tensor:
+    def share_guided(self, name: str, q: Any) -> Tensor:
         """Draws of a site that all rows share from its fitted guide, one for each draw of a row."""
         if name not in self.known_shared:
-            self.known_shared[name] = self.noise.proposed(name, of(q), 1)
-        self.drawn[name] = value = self.known_shared[name]
-        return value
+            value = self.known.get(name)
+            drawn = self.noise.proposed(name, of(q), 1) if value is None else value
+            self.known_shared[name] = drawn
+        self.drawn[name] = self.known_shared[name]
+        return self.drawn[name]
 
     def latent(self, name: str, p: Any) -> Any:
         """The known value, or draws from the proposal of the plan or the story's distribution."""

@@ -202,7 +202,7 @@ class MonotoneEstimator(FittedState):
         given = row_weights(sample_weight, y)
         weight: Array | None = None
         if given is not None:
-            index, weight = (part.numpy() for part in weighed(torch.tensor(given)))
+            index, weight = (part.numpy() for part in weighed(given, len(given)))
             columns, y = columns.take(index), y[index]
             labels = None if labels is None else labels[index]
             weight = None if (weight == weight[0]).all() else weight

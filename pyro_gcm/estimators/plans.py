@@ -23,7 +23,7 @@ from pyro_gcm._utils.validation import (
 )
 from pyro_gcm.estimators.training import Trained, TrainingPlan, TrainingRows, trained
 from pyro_gcm.inference.epochs import MOST
-from pyro_gcm.inference.training_data import checked_weights, weighed
+from pyro_gcm.inference.training_data import weighed
 from pyro_gcm.models import GCM, IGCM, MemberGCM, build
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.members import CROSSED_ROWS, MemberSettings, member_map, warn_of_few
@@ -87,7 +87,7 @@ def fit_members(
     one_of("response", response, list(RESPONSES))
     (count, x_dim), (_, r_dim) = _shape("x", x), _shape("r", r)
     if sample_weight is not None:
-        count = len(weighed(checked_weights(sample_weight, count))[0])
+        count = len(weighed(sample_weight, count)[0])
     chosen = settings or MemberSettings.for_response(response, count, x_dim, r_dim)
     # The epochs of the table are no bound of early stopping.
     options: Any = {"ordered": ordered, "searches": settings is None}

@@ -26,7 +26,7 @@ from pyro_gcm._utils.validation import (
     told_once,
 )
 from pyro_gcm.inference.fit import fit
-from pyro_gcm.inference.training_data import checked_weights, copies, weighed
+from pyro_gcm.inference.training_data import copies, weighed
 from pyro_gcm.training import Diverged, FitResult
 from pyro_gcm.training.options import Adam, down
 
@@ -74,19 +74,14 @@ def search_epochs(
     """
     most = epochs or MOST * model.training_defaults(len(y)).epochs
     stops = {"validation": VALIDATION, "patience": PATIENCE, "epochs": most, "schedule": SCHEDULE}
-    before = copy.deepcopy(model.state_dict())
-    known = model.is_trained, model.training_summary
     try:
-        return best_epoch(fit(model, x, r, y, **{**options, **stops, "seed": seed}))
+        tried = copy.deepcopy(model)
+        return best_epoch(fit(tried, x, r, y, **{**options, **stops, "seed": seed}))
     except Diverged as error:
-        found = str(error).split(". The model has")[0]
         raise Diverged(
-            f"{found}, in a search for the number of epochs. The model is as it was: lower "
-            "learning_rate or clip_norm"
+            f"{str(error).split('. The model has')[0]}, in a search for the number of epochs. The "
+            "model is as it was: lower learning_rate or clip_norm"
         ) from None
-    finally:
-        model.load_state_dict(before)
-        model.is_trained, model.training_summary = known
 
 
 def best_epoch(result: FitResult) -> int:
@@ -147,8 +142,7 @@ def cross_fit(
         )
     columns = checked_data(model, x, r, y, required="xry")
     rows = len(columns["y"])
-    weights = torch.ones(rows) if sample_weight is None else checked_weights(sample_weight, rows)
-    index, weights = weighed(weights)
+    index, weights = weighed(torch.ones(rows) if sample_weight is None else sample_weight, rows)
     labels: Any = None
     if groups is not None and (labels := np.asarray(groups)).shape != (rows,):
         shape = list(labels.shape)

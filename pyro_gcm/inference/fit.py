@@ -180,8 +180,7 @@ def fit(
         "columns": rows.names,
         "sample_weight": weighted,
     }
-    parts = model, parameters, loss, loss.score, learn, held_out, options, given
-    training = Training(*parts, numbers_rows=sample_weight is None)
+    training = Training(model, parameters, loss, loss.score, learn, held_out, options, given)
     with training.randomness.in_use():
         if standardize:
             model.learn_units(**rows.units)

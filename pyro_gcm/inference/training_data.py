@@ -66,8 +66,7 @@ class DataInMemory:
         self.columns, self.beside = columns_of(model, *columns), beside
         self.weights: Tensor | None = None
         if sample_weight is not None:
-            weights = checked_weights(sample_weight, len(self.columns["y"]), model.members)
-            index, weights = weighed(weights)
+            index, weights = weighed(sample_weight, len(self.columns["y"]), model.members)
             self.columns = {name: column[index] for name, column in self.columns.items()}
             self.weights = None if bool((weights == weights.flatten()[0]).all()) else weights
         self.names = {name: column_names(columns[i]) for i, name in enumerate("xr")}
@@ -174,40 +173,25 @@ class StreamedData:
         return training, RowsInMemory(columns, torch.arange(len(columns[0])), options.batch_size)
 
 
-def checked_weights(sample_weight: ArrayLike, rows: int, members: int = 0) -> Tensor:
-    """Weights of the rows in float64, on the CPU.
+def weighed(sample_weight: ArrayLike, rows: int, members: int = 0) -> tuple[Tensor, Tensor]:
+    """The rows of a weight above 0 and their weights in float64, the largest of them 1.
+
+    They are rounded to float32, so that a common factor changes nothing.
 
     :param members: number of members, each of which may have a weight of its own for a row.
+    :returns: indices of rows in their order, and a weight for each, [n] or [n, K], on the CPU.
     :raises ValueError: unless there is a finite weight of at least 0 for every row, not all 0.
     """
     weights = as_tensor("sample_weight", sample_weight, _CPU).double()
     weights = weights[:, 0] if weights.shape == (rows, 1) else weights
-    shapes = {(rows,), (rows, members)} if members else {(rows,)}
-    if weights.shape not in shapes:
+    if weights.shape not in {(rows,), (rows, members or 1)}:
         raise ValueError(
             f"sample_weight must have a weight for each of the {rows} rows, got shape "
             f"{tuple(weights.shape)}"
         )
-    if (wrong := ~(weights >= 0.0) | weights.isinf()).any():
-        first = wrong.nonzero()[0].tolist()
-        raise ValueError(
-            f"sample_weight must be finite and at least 0, got {float(weights[tuple(first)]):g} in "
-            f"row {first[0]}"
-        )
-    if not weights.any():
-        raise ValueError("sample_weight must have a weight above 0, got only 0")
-    return weights
-
-
-def weighed(weights: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows of a weight above 0 and their weights, the largest of them 1.
-
-    They are rounded to float32, so that a common factor changes nothing.
-
-    :param weights: at least 0, not all 0, [n] or [n, K].
-    :returns: indices of rows in their order, and a weight for each.
-    """
-    index = weights.reshape(len(weights), -1).any(1).nonzero()[:, 0]
+    if not (weights >= 0.0).all() or weights.isinf().any() or not weights.any():
+        raise ValueError("sample_weight must be finite and at least 0, and above 0 in some rows")
+    index = weights.reshape(rows, -1).any(1).nonzero()[:, 0]
     shares = weights[index] / weights.amax()
     rounded = shares.float().clamp(min=torch.finfo(torch.float32).tiny).to(shares)
     return index, torch.where(shares > 0.0, rounded, 0.0)

@@ -147,7 +147,6 @@ class ShuffledRows:
         self.steps = -(-self.rows // batch_size)
         self._batch_size = batch_size
         self._window = min(-(-window // batch_size), self.steps) * batch_size
-        self._last = torch.empty(0)  # numbers of the rows of the last batch
 
     def epoch(self, number: int) -> Iterator[list[Tensor]]:
         """The batches [x, r, y] of an epoch, in memory of their own.
@@ -171,22 +170,15 @@ class ShuffledRows:
         generator = torch.Generator().manual_seed(seed_for(self._seed, purpose))
         order = torch.randperm(len(rows["y"]), generator=generator)
         for index in order.split(self._batch_size):
-            self._last = rows["row"][index]
             yield [rows[name].index_select(0, index).to(self.device) for name in "xry"]
 
-    def origin(self, batch: int) -> list[int]:
-        """The numbers of the rows of the last batch in the data, from 0."""
-        numbers: list[int] = self._last.tolist()
-        return numbers
-
     def _training_blocks(self, number: int) -> Iterator[Block]:
-        """The training rows of an epoch in the order of reading, with their numbers."""
+        """The training rows of an epoch in the order of reading."""
         shards = keys(self._seed, f"shards {number}", 0, len(self._bounds) - 1)
         for shard in np.argsort(shards, kind="stable").tolist():
             row, last = self._bounds[shard : shard + 2]
             for block in self._source.read(shard):
                 after = row + len(block["y"])
-                block = {**block, "row": torch.arange(row, after)}
                 validates = held_out(self._seed, self._share, row, after)
                 row = after
                 if row > last:

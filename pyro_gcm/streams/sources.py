@@ -13,8 +13,7 @@ from torch.utils.data import DataLoader, RandomSampler, WeightedRandomSampler
 from pyro_gcm._utils.files import undamaged
 from pyro_gcm._utils.validation import as_tensor, place, positive_int, same_rows, shown
 
-#: Rows "x" [b, x_dim], "r" [b, r_dim] and "y" [b], each in float32 or float64, and maybe their
-#: numbers, "row" [b].
+#: Rows "x" [b, x_dim], "r" [b, r_dim] and "y" [b], each in float32 or float64.
 Block = dict[str, torch.Tensor]
 #: Most rows of a block that is read from files.
 BLOCK_ROWS = 1 << 14

@@ -44,26 +44,22 @@ class RowsInMemory:
         self.columns, self.index = columns, index.to(columns[0].device)
         self.size, self.order, self.prepare = size, order, prepare
         self.rows, self.steps = len(index), math.ceil(len(index) / size)
-        self._visited = self.index
 
     def epoch(self, number: int) -> Iterator[Columns]:
         """Batches of the next epoch, whatever its number."""
+        visited = self.index
         if self.order is not None:
             shuffled = torch.randperm(self.rows, generator=self.order)
-            self._visited = self.index[shuffled.to(self.index.device)]
+            visited = self.index[shuffled.to(self.index.device)]
         row_bytes = sum(c[:1].numel() * c.element_size() for c in self.columns)
         gathered = self.size * max(1, GATHERED // (row_bytes * self.size))
-        parts = self._visited.split(gathered) if self.rows else ()
+        parts = visited.split(gathered) if self.rows else ()
         # No generator, whose frame every step would enter.
         return chain.from_iterable(map(self._batches, parts))
 
     def _batches(self, part: Tensor) -> Iterator[Columns]:
         rows = self.prepare([column[part] for column in self.columns])
         return map(list, zip(*(column.split(self.size) for column in rows), strict=True))
-
-    def origin(self, batch: int) -> list[int]:
-        """The rows of a batch."""
-        return self._visited[batch * self.size : (batch + 1) * self.size].tolist()
 
 
 #: Rows that a training visits once an epoch.

@@ -35,7 +35,6 @@ class Training:
     :param score: the validation loss of a batch, summed over its rows, in evaluation mode.
     :param rows: of which steps are made; `held_out`: that are validated on, maybe none.
     :param given: further options, in plain data, which a checkpoint must have been given too.
-    :param numbers_rows: whether rows are those that the user gave, so that errors can number them.
     :raises ValueError: for a checkpoint of another training.
     """
 
@@ -49,14 +48,12 @@ class Training:
         held_out: Batches,
         options: TrainingOptions,
         given: dict[str, Any],
-        *,
-        numbers_rows: bool = True,
     ) -> None:
         if options.patience is not None and not held_out.rows:
             raise ValueError("patience needs a validation part: pass validation=0.1, say")
         self.model, self.parameters, self.loss, self.score = model, parameters, loss, score
         self.rows, self.held_out, self.options = rows, held_out, options
-        self.numbers_rows, self.workers = numbers_rows, Workers()
+        self.workers = Workers()
         self.weights = list(parameters.values())
         #: Of what torch's generators draw.
         self.randomness = Randomness(self.workers.seed(options.seed), options.target)
@@ -196,13 +193,10 @@ class Training:
         found += [f"{name} is {value}" for name, value in numbers if not math.isfinite(value)]
         if not found:
             return
-        batch = min(self.step - self.epoch * self.rows.steps, self.rows.steps - 1)
-        place = f"batch {batch + 1} of {self.rows.steps} in epoch {self.epoch + 1}"
-        if self.options.target.type != "cpu":  # where numbers are read at the end of an epoch
-            place = f"epoch {self.epoch + 1}"
-        elif self.numbers_rows:
-            rows = self.rows.origin(batch)
-            place += f" (rows {', '.join(map(str, rows[:5]))}{', ...' if len(rows) > 5 else ''})"
+        place = f"epoch {self.epoch + 1}"
+        if self.options.target.type == "cpu":  # elsewhere numbers are read at the end of an epoch
+            batch = min(self.step - self.epoch * self.rows.steps, self.rows.steps - 1)
+            place = f"batch {batch + 1} of {self.rows.steps} in {place}"
         self.model.load_state_dict(self.kept)
         kept = f"of epoch {self.epoch}" if self.epoch else "that it had before"
         raise Diverged(

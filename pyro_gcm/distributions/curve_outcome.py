@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from pyro.distributions import constraints
@@ -26,19 +25,6 @@ from pyro_gcm.distributions.order_event import OrderEvent
 
 #: The end of time: an event that has not come by then never comes.
 LATEST = 1e300
-
-
-class AxisUnits(NamedTuple):
-    """How values of y and positions on the axis belong together; functions of float64 tensors.
-
-    :param position: of a value.
-    :param value: at a position.
-    :param log_slope: log of the size of the derivative of the position by the value.
-    """
-
-    position: Callable[[Tensor], Tensor]
-    value: Callable[[Tensor], Tensor]
-    log_slope: Callable[[Tensor], Tensor]
 
 
 class CurveOutcome(EventOutcome):
@@ -98,7 +84,9 @@ class AxisOutcome(CurveOutcome):
 
     :param event: `OrderEvent` of a cost distribution and a revenue tensor.
     :param axis: positions [...] to the shifts of the revenues and their slopes, [..., (G,) K].
-    :param units: of the outcome.
+    :param units: has how values of y and positions on the axis belong together, functions of
+        float64 tensors: `position` of a value, `value` at a position, and `log_slope`, the log of
+        the size of the derivative of the position by the value.
     """
 
     #: Event shape of the outcome.
@@ -108,7 +96,7 @@ class AxisOutcome(CurveOutcome):
         self,
         event: OrderEvent,
         axis: Axis,
-        units: AxisUnits,
+        units: Any,
         *,
         validate_args: bool | None = None,
     ) -> None:
@@ -222,8 +210,9 @@ class OrderedLevel(Enumerable, CurveOutcome):
 
     @property
     def mean(self) -> Tensor:
-        """The mean level, the sum of the cumulative probabilities."""
-        return self.prediction64().to(self.event.dtype).expand(self.batch_shape)
+        """The mean level, the sum of the cumulative probabilities, with gradients."""
+        levels = [self.curve.at(shift).probabilities64()[1] for shift in self.shifts]
+        return torch.stack(levels).sum(0).to(self.event.dtype).expand(self.batch_shape)
 
 
 class EventTime(AxisOutcome):

@@ -284,7 +284,7 @@ class TimePredictive(QuantilePredictive):
             levels = torch.tensor(LEVELS, dtype=torch.float64, device=last.device)[:, None]
             knots = self._quantiles(cdf, levels * cdf(last)).clamp(max=end)
             # Before the first of them nearly nobody has had the event. Later, by the position.
-            units = self.response.units
+            units = self.response
             positions = [units.position(t) for t in (*knots, last)]
 
             def speed(position: Tensor) -> Tensor:

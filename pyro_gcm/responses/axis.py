@@ -1,8 +1,7 @@
-"""Responses that are where an order event first occurs along one more revenue (paper, Lemma 1).
+"""Responses that are where an order event first occurs: times, and ordered levels (Lemma 1).
 
-The revenue is a time, or minus a threshold of y. It enters every cost through an increasing map
-that runs from -inf to inf, added to the map of the other revenues, so that the probability of the
-event is a distribution function along it, monotone in the other revenues.
+The revenue along which it occurs enters every cost through an increasing map, added to the map of
+the others, so that the probability of the event is a distribution function, monotone in them.
 """
 
 from __future__ import annotations
@@ -12,24 +11,24 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributions.transforms import Transform, identity_transform
+from torch.distributions.transforms import ExpTransform, Transform, identity_transform
 
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
-from pyro_gcm._utils.validation import positive_int
-from pyro_gcm.distributions import AlongAxis, OrderEvent
-from pyro_gcm.distributions.curve_outcome import AxisUnits
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive, positive_int, shown
+from pyro_gcm.data.survival_times import SurvivalTimes, check_times
+from pyro_gcm.distributions import EventTime, OrderedLevel, OrderEvent
+from pyro_gcm.distributions.curve_outcome import LATEST
 from pyro_gcm.distributions.event_curve import Axis
+from pyro_gcm.distributions.products import coarse
 from pyro_gcm.nets.members import gather_parameters
-from pyro_gcm.nets.revenue_maps import AxisMap, AxisOfDraws, Probit
-from pyro_gcm.prediction.predictive import DistributionPredictive
-from pyro_gcm.responses.real import RealOutcome
+from pyro_gcm.nets.revenue_maps import AxisMap, AxisOfDraws, PositiveLinear, Probit
+from pyro_gcm.prediction.predictive import LevelPredictive, TimePredictive
 from pyro_gcm.responses.response import Response
+from pyro_gcm.training.result import entropy
 
-#: Numbers of costs that are evaluated at once.
-_AT_ONCE = 1 << 16
-#: Panels of three thresholds each of the sum that is the mean.
-_PANELS = 32
+#: What stands for the time 0 of a right-censored row, whose logarithm has to be finite.
+_EARLIEST = 1e-300
 
 
 class AxisResponse(Response):
@@ -69,24 +68,22 @@ class AxisResponse(Response):
 
     def from_standard(self, standard: Tensor) -> Tensor:
         """y from its number of standard deviations above the mean."""
-        return self._value(self.sign * standard)
+        return self.value(self.sign * standard)
 
-    def _position(self, y: Tensor) -> Tensor:
+    def position(self, y: Tensor) -> Tensor:
+        """The position on the axis of y, float64."""
         loc, scale = self.standardizer.loc.double(), self.standardizer.scale.double()
         return self.sign * (self.transform(y) - loc) / scale
 
-    def _value(self, position: Tensor) -> Tensor:
+    def value(self, position: Tensor) -> Tensor:
+        """y at a position."""
         loc, scale = self.standardizer.loc.double(), self.standardizer.scale.double()
         return self.transform.inv(loc + scale * (self.sign * position))
 
-    def _log_slope(self, y: Tensor) -> Tensor:
+    def log_slope(self, y: Tensor) -> Tensor:
+        """log of the size of the derivative of the position by y."""
         log_jacobian = self.transform.log_abs_det_jacobian(y, self.transform(y))
         return log_jacobian - self.standardizer.scale.double().log()
-
-    @property
-    def units(self) -> AxisUnits:
-        """Values of y and positions on the axis."""
-        return AxisUnits(self._position, self._value, self._log_slope)
 
     def axis_of(self, covariates: Tensor) -> Axis:
         """Positions to the shifts of the revenues, for draws [..., B] of what is read of x."""
@@ -96,94 +93,238 @@ class AxisResponse(Response):
         return AxisOfDraws(self.axis, weights, self.event_dim)
 
 
-@recorded("models.WholeDistribution")
-class WholeDistribution(RealOutcome, AxisResponse, name="distribution"):
-    """A real y whose whole distribution is the order event at [-t, r] (paper, Lemma 1).
+@recorded("models.Survival")
+class Survival(AxisResponse, name="survival"):
+    """The time of an event, any part of which may be censored: c < r with time among the revenues.
 
-    1 - F(t | z, x, r) is the probability of the event once -t has been added to the revenues by its
-    own map. y is stochastically ordered in r, so that its quantiles cannot cross and rise with r.
-    Nothing is assumed of its shape. The prediction is its mean, over the range of the training rows
-    with a tenth of it and a standard deviation on each side: a sum over thresholds that lie as
-    dense as the training rows.
+    Pr(T <= t | z, x, r) is the probability of the event at a standardised log t, which enters every
+    cost through an increasing map onto the whole line: with one cost this is a transformation model
+    (an accelerated failure time whose time axis is learned), and z makes it a mixture of them. The
+    other revenues r can only bring the event forward. A cost that may be infinite (`p0`) is a cured
+    fraction. y is a `data.SurvivalTimes`, or (lower, upper, entry) as a tensor [n, 3].
 
-    :param knots: bends of the map of -t.
+    The prediction is Pr(T <= horizon).
+
+    :param time_map: "log", or an increasing torch transform from (0, inf) onto the whole line.
+    :param horizon: a time, in the units of y; by default the median of the times in the training
+        rows, censored or not.
+    :param knots: bends of the map of the standardised log t.
     """
 
-    predicts = "mean"
-    predictive = DistributionPredictive
-    sign = -1.0
-    ends: Tensor
-    thresholds: Tensor
-    steps: Tensor
+    predicts = "probability by the horizon"
+    is_probability = True
+    predictive = TimePredictive
+    outcome_width = 3
+    reference: Tensor
 
-    def __init__(self, x_dim: int = 0, hidden: Any = 16, *, knots: int = 8) -> None:
+    def __init__(
+        self,
+        x_dim: int = 0,
+        hidden: Any = 16,
+        *,
+        time_map: str | Transform = "log",
+        horizon: float | None = None,
+        knots: int = 8,
+    ) -> None:
         super().__init__(knots)
-        for name in ("ends", "thresholds", "steps"):
-            self.register_buffer(name, torch.zeros(0))
-        self._place_thresholds(torch.special.ndtri(torch.linspace(1e-4, 1.0 - 1e-4, 200).double()))
+        self.transform = _checked_map(time_map)
+        self.horizon = None if horizon is None else positive("horizon", horizon)
+        self.register_buffer("reference", torch.tensor(self.horizon or 1.0, dtype=torch.float64))
 
-    def _place_thresholds(self, positions: Tensor) -> None:
-        """Three nodes on each of the panels between quantiles of rows [n], and beyond them.
+    def outcome(self, y: ArrayLike, device: torch.device | None = None) -> Tensor:
+        """(lower, upper, entry), [n, 3] in float64.
 
-        The panels of the outer tenths grow geometrically, so that outliers need only a few.
+        :raises TypeError: for anything else than `SurvivalTimes` or numbers.
+        :raises ValueError: for impossible times.
         """
-        panels, rows = _PANELS, positions.double()
-        outer = panels // 4
-        shares = torch.linspace(0.1, 0.9, panels - 2 * outer + 1, dtype=torch.float64)
-        inner = rows.quantile(shares.to(rows.device))
-        margin = 0.1 * (rows.max() - rows.min()) + 1.0
-        step = (inner[-1] - inner[0]) / len(inner) + 1e-9
-        growth = torch.linspace(0.0, 1.0, outer, dtype=torch.float64, device=rows.device)
-        below, above = inner[0] - rows.min() + margin, rows.max() + margin - inner[-1]
-        low, high = (step * (reach / step).pow(growth) for reach in (below, above))
-        cuts = torch.cat([(inner[0] - low).flip(0), inner, inner[-1] + high])
-        half = 0.5 * cuts.diff().unsqueeze(-1)
-        nodes = half.new_tensor([-math.sqrt(0.6), 0.0, math.sqrt(0.6)])
-        weights = half.new_tensor([5.0, 8.0, 5.0]) / 9.0
-        self.ends = torch.stack([cuts[0], cuts[-1]]).to(self.ends.device)
-        self.thresholds = (cuts[:-1, None] + half * (1.0 + nodes)).flatten().to(self.ends.device)
-        self.steps = (half * weights).flatten().to(self.ends.device)
-
-    def check_parts(self, revenue_map: Any, p0: Any) -> None:
-        """Check the parts as `AxisResponse` does, and refuse infinite costs."""
-        super().check_parts(revenue_map, p0)
-        if p0 is not None:
-            raise ValueError(
-                "p0 must be left out with response='distribution': a cost that may be infinite "
-                "would leave y at -inf with that probability"
-            )
+        if isinstance(y, SurvivalTimes):
+            columns = y.columns()
+        else:
+            columns = as_tensor("y", y).double()
+            if columns.shape[1:] != (3,) or not len(columns):
+                wanted = "SurvivalTimes, or have shape [rows, 3] of (lower, upper, entry)"
+                raise ValueError(f"y must be {wanted}, got shape {tuple(columns.shape)}")
+            check_times(columns)
+        unknown = (columns[:, 0] == 0.0) & columns[:, 1].isinf()
+        columns = columns.index_put((unknown, torch.tensor(0)), columns.new_tensor(_EARLIEST))
+        return columns.to(device)
 
     def learn_unit(self, y: Tensor) -> None:
-        """Learn mean, standard deviation, range, and the knots of the map."""
-        self.standardizer.learn(y.unsqueeze(-1))
-        position = self._position(y.double())
-        self._place_thresholds(position)
-        self.axis.learn(position.unsqueeze(-1))
+        """Learn location and scale of the mapped times, the knots, and the horizon if it is open.
+
+        An interval-censored row counts with both of its ends.
+        """
+        lower, upper = y[:, 0].double(), y[:, 1].double()
+        known = (lower > _EARLIEST) & (lower < LATEST)
+        times = torch.cat([lower[known], upper[(lower != upper) & ~upper.isinf()]])
+        if not len(times):
+            raise ValueError("y must have a time above 0")
+        self.standardizer.learn(self.transform(times).unsqueeze(-1))
+        if self.horizon is None:
+            self.reference.copy_(times.median())
+        self.axis.learn(self.position(times).unsqueeze(-1))
+
+    def constant_loss(self, y: Tensor, share: Tensor) -> float | None:
+        """That of an exponential distribution."""
+        lower, upper, entry = y.unbind(1)
+        came = upper.isfinite()
+        rate = share[came].sum() / (share @ torch.where(came, upper, lower))
+        between = torch.log(-torch.expm1(rate * (lower - upper)))
+        within = torch.where(lower == upper, rate.log(), between)
+        log_p = float(share @ (within - rate * (lower - entry)))
+        return -log_p if math.isfinite(log_p) else None
+
+    def nothing_to_learn(self, low: Tensor, high: Tensor) -> str | None:
+        """Where all times are equal, or none is known."""
+        if low[1].isinf():
+            return "y has no event: all rows are censored, and tell little of when events come"
+        if low[0] == high[0] == low[1] == high[1]:
+            return f"y has the same time in all rows, {low[0]:g}: there is nothing to learn"
+        return None
+
+    def initial_cured_fraction(self, y: Tensor) -> float:
+        """Kaplan and Meier's estimate at the last event, from 0.05 to 0.9.
+
+        The end of an interval, or before which the event came, counts as its time.
+        """
+        came = ~y[:, 1].isinf()
+        order = torch.where(came, y[:, 1], y[:, 0]).argsort(stable=True)
+        at_risk = torch.arange(len(y), 0, -1, dtype=torch.float64, device=y.device)
+        # The last row, which would take the estimate to 0, says little.
+        steps = torch.where(came[order], 1.0 - 1.0 / at_risk, 1.0)[:-1]
+        return float(steps.prod().clamp(0.05, 0.9))
+
+    def position(self, y: Tensor) -> Tensor:
+        """The same of y on a grid: between neighbours a logarithm may fall."""
+        return super().position(coarse(y))
 
     def standardized(self, y: Tensor) -> Tensor:
-        """y less its mean, over its standard deviation."""
-        return -self._position(y.double())
+        """The position of the end that is known, of the lower one of two; the kind is not told."""
+        lower, upper = y[..., 0].double(), y[..., 1].double()
+        known = (lower > _EARLIEST) & (lower < LATEST)
+        end = torch.where(known, lower, torch.where(upper.isinf(), 1.0, upper))
+        return torch.where(known | ~upper.isinf(), self.position(end), 0.0)
 
-    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> AlongAxis:
-        """y in its units."""
-        return AlongAxis(event, self.axis_of(x), self.units)
+    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> EventTime:
+        """p(lower, upper, entry | z, x, r)."""
+        return EventTime(event, self.axis_of(x), self)
 
-    def expected(self, p_y: AlongAxis) -> Tensor:
-        """The mean of y within its range, with gradients."""
-        at = self.thresholds.double().reshape(-1, *(1 for _ in p_y.batch_shape))
-        chance = p_y.curve.at(p_y.axis(at)[0]).probabilities64()[1]
-        return self._above_lowest(torch.tensordot(self.steps.double(), chance, 1))
+    def site_distribution(self, p_y: Any, *, separate: bool) -> Any:
+        """Late entrants are given that they entered: on average over z, or for each z."""
+        return p_y if separate else p_y.over_draws()
 
-    def predict(self, p_y: AlongAxis) -> Tensor:
-        """The mean of y within its range: the lowest value and the sum of Pr(y > t) dt above it."""
-        event, above = p_y.event, torch.zeros((), dtype=torch.float64)
-        many = max(1, _AT_ONCE // math.prod((*event.batch_shape, *event.cost_shape)))
-        for some, steps in zip(self.thresholds.split(many), self.steps.split(many), strict=True):
-            at = some.double().reshape(-1, *(1 for _ in event.batch_shape))
-            chances = p_y.curve.probability(p_y.axis, at)
-            for chance, step in zip(chances, steps.double(), strict=True):
-                above = above + step * chance
-        return self._above_lowest(above)
+    def log_selected(self, p_y: Any, y: Tensor) -> Tensor | None:
+        """log Pr(T > entry | z), by which z is more or less likely among those who entered."""
+        late = (y[..., 2] > 0.0).any()
+        return p_y.log_survival(y[..., 2]) if late else None
 
-    def _above_lowest(self, above: Tensor) -> Tensor:
-        return self._value(self.ends[1].double()) + self.standardizer.scale.double() * above
+    def check_latent(self, model: Any, y: Tensor) -> None:
+        """Delayed entry needs draws of z from p(z|x) that are equally likely."""
+        if (y[:, 2] > 0.0).any() and not model.draws_equally:
+            raise ValueError(
+                "y has entries above 0, which need z drawn from p(z|x) with equal weights: use "
+                "members with uniform weights, or a continuous prior with guide='prior'"
+            )
+
+    def event_named(self, name: str | None) -> str:
+        """That it came by the horizon."""
+        return f"{name or 'T'} <= {self.reference.item():.4g}"
+
+    def columns_of(self, y: Tensor) -> dict[str, Tensor]:
+        """lower, upper and entry."""
+        return dict(zip(("lower", "upper", "entry"), y.unbind(-1), strict=True))
+
+    def drawn(self, y: Tensor) -> Tensor:
+        """Times, which are exact in a draw; inf where the event never comes."""
+        return y[..., 1]
+
+    def derived(self, p_y: Any, cost: Tensor) -> dict[str, Tensor]:
+        """t, the time of the event that known costs lead to; inf where it never comes."""
+        return {"t": p_y.drawn(cost)[..., 1]}
+
+    def expected(self, p_y: EventTime) -> Tensor:
+        """Pr(T <= horizon | z), with gradients."""
+        shift, _ = p_y.axis(self.position(self.reference.reshape(1)))
+        return p_y.curve.at(shift).probabilities64()[1]
+
+    def predict(self, p_y: EventTime) -> Tensor:
+        """Pr(T <= horizon | z)."""
+        return p_y.curve.probability(p_y.axis, self.position(self.reference.reshape(1)))
+
+
+def _checked_map(time_map: Any) -> Transform:
+    """The transform of times, which runs from -inf at 0 to inf."""
+    if isinstance(time_map, str) and time_map == "log":
+        return ExpTransform().inv
+    times = torch.tensor([1e-300, 1e-150, 1e-3, 1.0, 1e3, 1e150, 1e300], dtype=torch.float64)
+    gains = time_map(times).diff() if isinstance(time_map, Transform) else times[:0]
+    rises = (gains > 0.0) & gains.isfinite()
+    if not len(gains) or not rises.all() or gains[[0, -1]].min() <= 1.0:
+        raise ValueError(
+            "time_map must be 'log' or a torch transform that increases from -inf at time 0 to "
+            f"inf, such as SoftplusTransform().inv, got {shown(time_map)}"
+        )
+    return time_map
+
+
+@recorded("models.Ordinal")
+class Ordinal(Response, name="ordinal"):
+    """Levels y in {0, 1, .., L-1}: Pr(y >= l | z, x, r) is the order event at threshold l.
+
+    Every threshold lowers the revenues by an amount that is learned for each cost (and member), and
+    that grows from level to level. So each cumulative probability is monotone in r, and they
+    cannot cross (paper, Lemma 1). The prediction is the mean level.
+
+    :param levels: number L of levels, at least 2.
+    """
+
+    predicts = "mean level"
+    predictive = LevelPredictive
+    log_likelihood_bound = 0.0
+    needs_gcm = "its thresholds are revenues"
+
+    def __init__(self, x_dim: int = 0, hidden: Any = 16, *, levels: int = 3) -> None:
+        super().__init__()
+        self.levels = positive_int("levels", levels, minimum=2)
+        self.members = 0
+        self.gaps: Any = None
+
+    def prepare(self, model: Any, cost_shape: tuple[int, ...]) -> None:
+        """Build the distances between the thresholds of these costs."""
+        self.attach()
+        self.members = model.members
+        if self.levels > 2:
+            self.gaps = PositiveLinear(self.levels - 2, model.map_shape(cost_shape))
+            self.gaps.start_around(1.0, slice(None))
+
+    def check_outcome(self, y: Tensor) -> None:
+        """Whole numbers from 0 to L - 1."""
+        strange = (y != y.round()) | (y < 0) | (y > self.levels - 1)
+        if strange.any():
+            raise ValueError(
+                f"y must be a level from 0 to {self.levels - 1} for {self.levels} levels, got "
+                f"{sorted(set(y[strange].tolist()))[:5]}; responses.Ordinal(levels=...) has "
+                "more of them"
+            )
+
+    def constant_loss(self, y: Tensor, share: Tensor) -> float | None:
+        """That of the shares of the levels."""
+        return entropy(y, share)
+
+    def standardized(self, y: Tensor) -> Tensor:
+        """Levels as numbers from -1 to 1."""
+        return 2.0 * y / (self.levels - 1) - 1.0
+
+    def shifts(self, covariates: Tensor) -> Tensor:
+        """Return the shifts of the revenues by the thresholds 1 .. L-1, [L-1, ..., (G,) K]."""
+        if self.levels == 2:
+            return covariates.new_zeros(1, dtype=torch.float64)[:, None]
+        gaps = self.gaps.weight.double() + 1e-3  # [(members,) (G,) K, L-2], so that none is 0
+        if self.members:
+            gaps = gather_parameters(gaps, covariates[..., : self.members])
+        lowered = -gaps.cumsum(-1).movedim(-1, 0)
+        return torch.cat([torch.zeros_like(lowered[:1]), lowered])
+
+    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> OrderedLevel:
+        """p(y | z, x, r)."""
+        return OrderedLevel(event, self.shifts(x))

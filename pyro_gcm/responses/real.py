@@ -1,9 +1,4 @@
-"""The responses of the paper, and a guess rate, which turn the event into a distribution of y.
-
-A response turns the event c < h(r), given z, into the distribution at site y, and says what a
-prediction is. The models know nothing else about y, so another kind is another subclass of
-`Response`.
-"""
+"""Responses whose y is a number: the two of the paper, and its whole distribution (Lemma 1)."""
 
 from __future__ import annotations
 
@@ -17,59 +12,19 @@ from torch import Tensor, nn
 
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
-from pyro_gcm._utils.validation import one_of, positive_int, share
-from pyro_gcm.distributions import GuessedEvent, OrderEvent, ThresholdNormal, ThresholdQuantile
-from pyro_gcm.nets.networks import ConstantLogits, Hidden, mlp, positive
+from pyro_gcm._utils.validation import one_of, positive_int
+from pyro_gcm.distributions import AlongAxis, OrderEvent, ThresholdNormal, ThresholdQuantile
+from pyro_gcm.nets.networks import Hidden, mlp, positive
 from pyro_gcm.prediction.predictive import DistributionPredictive
-from pyro_gcm.responses.response import Binary, Response
+from pyro_gcm.responses.axis import AxisResponse
+from pyro_gcm.responses.response import Response
 
 #: Largest size of y in its unit; the inverse is its smallest spread.
 _LARGEST = 1e100
-
-
-@recorded("models.Guessed")
-class Guessed(Binary):
-    """y in {0, 1} with Pr(y = 1) = g + (1 - g) Pr(event): it does not fall to 0 as r falls.
-
-    With costs that may be infinite (`p0` of `GCM`) the curve runs from the guess rate g to
-    g + (1 - g)(1 - p0), where (1 - g) p0 is the lapse rate. Few data tell these ends; give `rate`
-    where the guess rate is known, such as 1/2 for two choices.
-
-    :param guess: "constant", or "conditional" for a function of x.
-    :param rate: a known guess rate in (0, 1), which is not trained.
-    """
-
-    def __init__(
-        self,
-        x_dim: int = 0,
-        hidden: Any = 16,
-        *,
-        guess: str = "constant",
-        rate: float | None = None,
-    ) -> None:
-        super().__init__()
-        one_of("guess", guess, ["constant", "conditional"])
-        if rate is not None:
-            share("rate", rate, "a probability")
-            if guess != "constant":
-                raise ValueError(f"guess={guess!r} and rate={rate} contradict each other")
-        self.guess, self.rate, self.hidden = guess, rate, hidden
-
-    def prepare(self, model: Any, cost_shape: tuple[int, ...]) -> None:
-        """Build what gives the log-odds of the guess rate for what is read of x."""
-        self.attach()
-        self.logits: nn.Module = ConstantLogits()
-        if self.rate is not None:
-            assert isinstance(self.logits.logits, nn.Parameter)
-            self.logits.logits.requires_grad_(False).fill_(math.log(self.rate / (1.0 - self.rate)))
-        elif self.guess == "conditional":
-            net = mlp(model.out_dim, 1, () if model.members else self.hidden)
-            nn.init.constant_(net[-1].bias, ConstantLogits.START)  # type: ignore[arg-type]
-            self.logits = nn.Sequential(net, nn.Flatten(-2))
-
-    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> Any:
-        """The event or a guess."""
-        return GuessedEvent(event, self.logits(x))
+#: Numbers of costs that are evaluated at once.
+_AT_ONCE = 1 << 16
+#: Panels of three thresholds each of the sum that is the mean.
+_PANELS = 32
 
 
 class RealOutcome(Response):
@@ -236,3 +191,96 @@ class Quantile(_RealResponse, name="quantile"):
         mean = (log_p.exp() * p_y.loc).sum(0)
         own = p_y.laplace
         return -dist.AsymmetricLaplace(mean, own.scale[0], own.asymmetry[0]).log_prob(y)
+
+
+@recorded("models.WholeDistribution")
+class WholeDistribution(RealOutcome, AxisResponse, name="distribution"):
+    """A real y whose whole distribution is the order event at [-t, r] (paper, Lemma 1).
+
+    1 - F(t | z, x, r) is the probability of the event once -t has been added to the revenues by its
+    own map. y is stochastically ordered in r, so that its quantiles cannot cross and rise with r.
+    Nothing is assumed of its shape. The prediction is its mean, over the range of the training rows
+    with a tenth of it and a standard deviation on each side: a sum over thresholds that lie as
+    dense as the training rows.
+
+    :param knots: bends of the map of -t.
+    """
+
+    predicts = "mean"
+    predictive = DistributionPredictive
+    sign = -1.0
+    ends: Tensor
+    thresholds: Tensor
+    steps: Tensor
+
+    def __init__(self, x_dim: int = 0, hidden: Any = 16, *, knots: int = 8) -> None:
+        super().__init__(knots)
+        for name in ("ends", "thresholds", "steps"):
+            self.register_buffer(name, torch.zeros(0))
+        self._place_thresholds(torch.special.ndtri(torch.linspace(1e-4, 1.0 - 1e-4, 200).double()))
+
+    def _place_thresholds(self, positions: Tensor) -> None:
+        """Three nodes on each of the panels between quantiles of rows [n], and beyond them.
+
+        The panels of the outer tenths grow geometrically, so that outliers need only a few.
+        """
+        panels, rows = _PANELS, positions.double()
+        outer = panels // 4
+        shares = torch.linspace(0.1, 0.9, panels - 2 * outer + 1, dtype=torch.float64)
+        inner = rows.quantile(shares.to(rows.device))
+        margin = 0.1 * (rows.max() - rows.min()) + 1.0
+        step = (inner[-1] - inner[0]) / len(inner) + 1e-9
+        growth = torch.linspace(0.0, 1.0, outer, dtype=torch.float64, device=rows.device)
+        below, above = inner[0] - rows.min() + margin, rows.max() + margin - inner[-1]
+        low, high = (step * (reach / step).pow(growth) for reach in (below, above))
+        cuts = torch.cat([(inner[0] - low).flip(0), inner, inner[-1] + high])
+        half = 0.5 * cuts.diff().unsqueeze(-1)
+        nodes = half.new_tensor([-math.sqrt(0.6), 0.0, math.sqrt(0.6)])
+        weights = half.new_tensor([5.0, 8.0, 5.0]) / 9.0
+        self.ends = torch.stack([cuts[0], cuts[-1]]).to(self.ends.device)
+        self.thresholds = (cuts[:-1, None] + half * (1.0 + nodes)).flatten().to(self.ends.device)
+        self.steps = (half * weights).flatten().to(self.ends.device)
+
+    def check_parts(self, revenue_map: Any, p0: Any) -> None:
+        """Check the parts as `AxisResponse` does, and refuse infinite costs."""
+        super().check_parts(revenue_map, p0)
+        if p0 is not None:
+            raise ValueError(
+                "p0 must be left out with response='distribution': a cost that may be infinite "
+                "would leave y at -inf with that probability"
+            )
+
+    def learn_unit(self, y: Tensor) -> None:
+        """Learn mean, standard deviation, range, and the knots of the map."""
+        self.standardizer.learn(y.unsqueeze(-1))
+        position = self.position(y.double())
+        self._place_thresholds(position)
+        self.axis.learn(position.unsqueeze(-1))
+
+    def standardized(self, y: Tensor) -> Tensor:
+        """y less its mean, over its standard deviation."""
+        return -self.position(y.double())
+
+    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> AlongAxis:
+        """y in its units."""
+        return AlongAxis(event, self.axis_of(x), self)
+
+    def expected(self, p_y: AlongAxis) -> Tensor:
+        """The mean of y within its range, with gradients."""
+        at = self.thresholds.double().reshape(-1, *(1 for _ in p_y.batch_shape))
+        chance = p_y.curve.at(p_y.axis(at)[0]).probabilities64()[1]
+        return self._above_lowest(torch.tensordot(self.steps.double(), chance, 1))
+
+    def predict(self, p_y: AlongAxis) -> Tensor:
+        """The mean of y within its range: the lowest value and the sum of Pr(y > t) dt above it."""
+        event, above = p_y.event, torch.zeros((), dtype=torch.float64)
+        many = max(1, _AT_ONCE // math.prod((*event.batch_shape, *event.cost_shape)))
+        for some, steps in zip(self.thresholds.split(many), self.steps.split(many), strict=True):
+            at = some.double().reshape(-1, *(1 for _ in event.batch_shape))
+            chances = p_y.curve.probability(p_y.axis, at)
+            for chance, step in zip(chances, steps.double(), strict=True):
+                above = above + step * chance
+        return self._above_lowest(above)
+
+    def _above_lowest(self, above: Tensor) -> Tensor:
+        return self.value(self.ends[1].double()) + self.standardizer.scale.double() * above

@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pyro.distributions as dist
@@ -24,7 +25,6 @@ from pyro_gcm.distributions import (
     ThresholdNormal,
     ThresholdQuantile,
 )
-from pyro_gcm.distributions.curve_outcome import AxisUnits
 from pyro_gcm.distributions.joint import SeveralOutcomes
 from pyro_gcm.nets import ConditionalFlow, DiagNormalMixture
 
@@ -90,7 +90,8 @@ def minus_log(values: Tensor) -> Tensor:
 
 
 def along_axis(batch: Shape) -> AlongAxis:
-    return AlongAxis(event(batch), line, AxisUnits(torch.neg, torch.neg, torch.zeros_like))
+    units = {"position": torch.neg, "value": torch.neg, "log_slope": torch.zeros_like}
+    return AlongAxis(event(batch), line, SimpleNamespace(**units))
 
 
 def ordered_level(batch: Shape) -> OrderedLevel:
@@ -98,7 +99,8 @@ def ordered_level(batch: Shape) -> OrderedLevel:
 
 
 def event_time(batch: Shape) -> EventTime:
-    return EventTime(event(batch, infinite=True), line, AxisUnits(torch.log, torch.exp, minus_log))
+    units = {"position": torch.log, "value": torch.exp, "log_slope": minus_log}
+    return EventTime(event(batch, infinite=True), line, SimpleNamespace(**units))
 
 
 def given_outcome(batch: Shape, build: Callable[[Shape], Any] = ordered_level) -> Any:

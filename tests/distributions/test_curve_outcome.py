@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,16 @@ from scipy.integrate import quad
 from torch import Tensor
 
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
-from pyro_gcm.distributions.curve_outcome import AlongAxis, AxisUnits, EventTime, OrderedLevel
+from pyro_gcm.distributions.curve_outcome import AlongAxis, EventTime, OrderedLevel
 from pyro_gcm.nets.revenue_maps import AxisMap, AxisOfDraws
 
 INF = math.inf
 SHAPES = [(1,), (2,), (2, 2)]
-LOG_TIME = AxisUnits(torch.log, torch.exp, lambda t: -torch.log(t))
-MINUS = AxisUnits(
-    lambda y: -y / 2.0, lambda s: -2.0 * s, lambda y: torch.full_like(y, -math.log(2))
+LOG_TIME = SimpleNamespace(position=torch.log, value=torch.exp, log_slope=lambda t: -torch.log(t))
+MINUS = SimpleNamespace(
+    position=lambda y: -y / 2.0,
+    value=lambda s: -2.0 * s,
+    log_slope=lambda y: torch.full_like(y, -math.log(2)),
 )
 shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
 atoms = pytest.mark.parametrize("infinite", [False, True], ids=["finite", "cured"])

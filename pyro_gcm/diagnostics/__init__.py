@@ -2,9 +2,14 @@
 
 from pyro_gcm.diagnostics.directions import suggest_directions
 from pyro_gcm.diagnostics.importance import bound_by_particles, guide_draws, importance_diagnostics
-from pyro_gcm.diagnostics.joint_coverage import JointCoverage, joint_coverage
 from pyro_gcm.diagnostics.marginal_effects import marginal_effects
-from pyro_gcm.diagnostics.predictive_checks import kaplan_meier, predictive_check, reliability_curve
+from pyro_gcm.diagnostics.predictive_checks import (
+    JointCoverage,
+    joint_coverage,
+    kaplan_meier,
+    predictive_check,
+    reliability_curve,
+)
 from pyro_gcm.diagnostics.sbc import SBCResult, simulation_based_calibration
 from pyro_gcm.prediction.proposals import effective_sample_size, pareto_k
 

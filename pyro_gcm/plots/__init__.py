@@ -5,8 +5,7 @@ from pyro_gcm.plots.calibration import plot_ranks, plot_reliability, plot_surviv
 from pyro_gcm.plots.costs import plot_cost_density, plot_cost_pairs
 from pyro_gcm.plots.curves import plot_feature_curve, plot_response_curves
 from pyro_gcm.plots.intervals import plot_directions, plot_marginal_effects
-from pyro_gcm.plots.latents import plot_latent
-from pyro_gcm.plots.training import plot_bound, plot_history
+from pyro_gcm.plots.training import plot_bound, plot_history, plot_latent
 
 __all__ = [
     "plot_audit",

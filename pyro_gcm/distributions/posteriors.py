@@ -1,10 +1,11 @@
-"""Exact posteriors: of costs, or of a random revenue, given the outcome of an order event."""
+"""Exact posteriors: of costs, or of a random revenue, given an event; of k given r = W k + dr."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyro.distributions as dist
 import torch
 from pyro.distributions import constraints
 from torch import Tensor
@@ -20,9 +21,6 @@ from pyro_gcm.distributions.families import (
     tail_log_probs,
 )
 from pyro_gcm.distributions.numerics import first_terms, log1mexp, log_any
-
-if TYPE_CHECKING:
-    from pyro_gcm.distributions.order_event import OrderEvent
 
 # The side of the revenue on which a draw has to lie. Its sign turns a hit into a miss.
 UPPER_TRUNCATED, UNTRUNCATED, LOWER_TRUNCATED = -1, 0, 1
@@ -53,7 +51,7 @@ class CostPosterior(Expandable):
 
     def __init__(
         self,
-        event: OrderEvent,
+        event: Any,
         outcome: Tensor,
         *,
         log_outcome: tuple[Tensor, Tensor] | None = None,
@@ -163,7 +161,8 @@ class CostPosterior(Expandable):
         """One float64 draw per coordinate, on its side of the revenue."""
         event, base = self.event, self.event.base_dist
         if event.standard is None:
-            return truncated_sample(base, *event.coordinate_log_probs(), sides)
+            logs = event.coordinate_log_probs()
+            return truncated_sample(base, logs[0], logs[1], sides)
         is_above = sides == LOWER_TRUNCATED
         mass = torch.where(sides == UPPER_TRUNCATED, below, torch.where(is_above, above, 1.0))
         u = event.standard.quantile(_uniform(mass.shape, mass.device).mul_(mass))
@@ -295,3 +294,35 @@ class RevenuePosterior(Expandable):
         residual = torch.where(d.isinf(), variance.sqrt(), residual)
         draw = loc + shift + residual * torch.randn(d.shape, dtype=d.dtype, device=d.device)
         return draw.to(self.event.dtype)
+
+
+def linear_gaussian_posterior(prior: Any, loading: Tensor, noise: Any, value: Tensor) -> Any:
+    """p(k | r) for r = W k + dr, k ~ prior and dr ~ noise, normal with independent coordinates.
+
+    With W of shape [m, K] the posterior precision is S_k^-1 + W' S_r^-1 W. It is correlated even
+    if prior and noise are not, so the result is a `MultivariateNormal`, except for K = 1.
+
+    :param prior: normal of batch shape [...] and event shape [K].
+    :param loading: W, [m, K].
+    :param noise: normal of batch shape [...] and event shape [m].
+    :param value: r, [..., m].
+    """
+    k, dr = coordinates(prior), coordinates(noise)
+    precision_k, precision_r = k.scale**-2, dr.scale**-2
+    weighted = loading.mT * precision_r.unsqueeze(-2)  # W' S_r^-1, [..., K, m]
+    shift = (weighted @ (value - dr.loc).unsqueeze(-1)).squeeze(-1) + precision_k * k.loc
+    precision = weighted @ loading + torch.diag_embed(precision_k)
+    if loading.shape[-1] == 1:
+        variance = 1.0 / precision.squeeze(-1)
+        return dist.Normal(variance * shift, variance.sqrt()).to_event(1)
+    factor = torch.linalg.cholesky(precision)
+    loc = torch.cholesky_solve(shift.unsqueeze(-1), factor).squeeze(-1)
+    covariance = torch.cholesky_inverse(factor)
+    return dist.MultivariateNormal(loc, scale_tril=torch.linalg.cholesky(covariance))
+
+
+def coordinates(distribution: Any) -> Any:
+    """The distribution under `.to_event`."""
+    while isinstance(distribution, torch.distributions.Independent):
+        distribution = distribution.base_dist
+    return distribution

@@ -12,7 +12,7 @@ from torch import nn
 
 from pyro_gcm._utils.torch_state import evaluating
 from pyro_gcm._utils.validation import one_of, positive_int
-from pyro_gcm.distributions import coordinates, is_independent_normal
+from pyro_gcm.distributions import coordinates
 from pyro_gcm.nets import (
     AmortizedGuide,
     Bijection,
@@ -73,7 +73,7 @@ def add_kernel(model: Any, prior: Any, guide: Any, dr_net: nn.Module | None, hid
         if guide == "amortised":
             model.k_guide = RevenueGuide(Conditional(dist.Normal, x_dim + r_dim, (k_dim,), hidden))
     p_k = check_input("kernel_prior", model.k_prior, x_dim)
-    if not is_independent_normal(p_k):
+    if not isinstance(coordinates(p_k), torch.distributions.Normal):
         raise ValueError(
             "kernel_prior must be normal with independent coordinates, so that p(k|x, r) is "
             f"known, got {type(coordinates(p_k)).__name__}"
@@ -87,7 +87,8 @@ def add_kernel(model: Any, prior: Any, guide: Any, dr_net: nn.Module | None, hid
     model.loading = PositiveLinear(k_dim, (r_dim,))
     noise = dist.Normal, x_dim, (r_dim,), hidden
     model.dr_net = Conditional(*noise) if dr_net is None else dr_net
-    if not is_independent_normal(check_input("dr_net", model.dr_net, x_dim)):
+    p_dr = coordinates(check_input("dr_net", model.dr_net, x_dim))
+    if not isinstance(p_dr, torch.distributions.Normal):
         raise ValueError("dr_net must give a normal p(dr|x) with independent columns")
 
 

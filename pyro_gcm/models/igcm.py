@@ -22,9 +22,9 @@ from pyro_gcm._utils.validation import (
 from pyro_gcm.distributions import (
     LatentMixture,
     OrderEvent,
-    integrates_over,
-    linear_gaussian_posterior,
 )
+from pyro_gcm.distributions.order_event import integrates_over
+from pyro_gcm.distributions.posteriors import linear_gaussian_posterior
 from pyro_gcm.inference.reading import Plan, Reader, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.predictions import Count, prediction

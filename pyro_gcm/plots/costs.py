@@ -15,9 +15,8 @@ from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.torch_state import evaluating
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix, share
 from pyro_gcm.distributions import InfiniteCost
-from pyro_gcm.distributions.costs import finite_part
+from pyro_gcm.distributions.costs import LatentMixture, finite_part
 from pyro_gcm.distributions.families import tail_log_probs
-from pyro_gcm.distributions.joint import LatentMixture
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.plots.axes import (
     PALETTE,

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import ArrayLike, one_of, same_rows, shown
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.joint import SeveralOutcomes, costs_between, split_columns
+from pyro_gcm.distributions.order_event import SeveralOutcomes, costs_between, split_columns
 from pyro_gcm.nets.parts import check_input
 from pyro_gcm.responses.axis import Survival
 from pyro_gcm.responses.response import MakeMap, Model, Response

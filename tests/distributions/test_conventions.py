@@ -47,7 +47,7 @@ from pyro_gcm.distributions import (
     ThresholdNormal,
     ThresholdQuantile,
 )
-from pyro_gcm.distributions.joint import SeveralOutcomes
+from pyro_gcm.distributions.order_event import SeveralOutcomes
 from pyro_gcm.nets import DiagNormalMixture
 
 #: First words of the cases without an event dimension.

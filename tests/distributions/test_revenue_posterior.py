@@ -14,9 +14,8 @@ from torch import Tensor
 from pyro_gcm.distributions import (
     InfiniteCost,
     OrderEvent,
-    is_independent_normal,
-    linear_gaussian_posterior,
 )
+from pyro_gcm.distributions.posteriors import coordinates, linear_gaussian_posterior
 
 #: What either sampler draws for a comparison.
 DRAWS = 6_000
@@ -147,20 +146,7 @@ def test_posterior_is_the_joint_gaussian_conditioned_on_r(
     torch.testing.assert_close(posterior.mean.expand_as(mean), mean, rtol=0, atol=1e-10)
     found = covariance(posterior).expand_as(wanted)
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10)
-    assert is_independent_normal(posterior) == (k_dim == 1)
+    assert isinstance(coordinates(posterior), dist.Normal) == (k_dim == 1)
     single = [dist.Normal(d.mean.float(), d.stddev.float()).to_event(1) for d in parts[::2]]
     again = linear_gaussian_posterior(single[0], parts[1].float(), single[1], r.float())
     assert again.sample().dtype == torch.float32
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        dist.MultivariateNormal(torch.zeros(2), scale_tril=torch.eye(2)),
-        dist.Laplace(torch.zeros(2), 1.0).to_event(1),
-        dist.LogNormal(torch.zeros(2), 1.0).to_event(1),
-    ],
-    ids=["MultivariateNormal", "Laplace", "LogNormal"],
-)
-def test_what_is_not_independently_normal_is_told_apart(other: Any) -> None:
-    assert not is_independent_normal(other)

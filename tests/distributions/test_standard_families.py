@@ -21,7 +21,7 @@ from pyro_gcm.distributions.families import (
     of_same_family,
     parameters_of,
 )
-from pyro_gcm.distributions.joint import costs_between
+from pyro_gcm.distributions.order_event import costs_between
 from pyro_gcm.distributions.standard_families import BUILT_IN, StandardFamily
 from pyro_gcm.io.export import export
 

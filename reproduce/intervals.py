@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -70,7 +70,8 @@ def samples(table: pd.DataFrame, by: str | list[str]) -> dict[Any, pd.Series]:
     twice = table.loc[table.duplicated([*columns, *PAIR]), columns]
     if len(twice):
         name = ", ".join(map(str, twice.iloc[0]))
-        raise ValueError(f"{name} has two values for one split and seed, expected one")
+        message = f"{name} has two values for one split and seed, expected one (of --quick?)"
+        raise ValueError(message)
     values = table.set_index(PAIR)["value"].astype(float)
     keys = [table[column].to_numpy() for column in columns]
     return dict(iter(values.groupby(keys[0] if isinstance(by, str) else keys, sort=False)))
@@ -93,6 +94,16 @@ def mean_interval(values: pd.Series, test_to_train: float = 0.0) -> Interval:
     return Interval(mean, float(stats.t.ppf(0.975, count - 1)) * scale, count, diverged)
 
 
+def mean_intervals(values: Mapping[Any, pd.Series]) -> dict[Any, Interval]:
+    """Mean and plain interval of every group."""
+    return {key: mean_interval(each) for key, each in values.items()}
+
+
+def bare_means(values: Mapping[Any, pd.Series]) -> dict[Any, Interval]:
+    """Means that are shown without their intervals."""
+    return {key: replace(cell, half=math.nan) for key, cell in mean_intervals(values).items()}
+
+
 def paired_interval(first: pd.Series, second: pd.Series, test_to_train: float = 0.0) -> Interval:
     """First minus second over the splits and seeds that both have; see `mean_interval`."""
     if not first.index.equals(second.index):
@@ -108,6 +119,40 @@ def holm(p_values: Mapping[Any, float]) -> dict[Any, float]:
     raw = [left * found[name] for left, name in zip(range(len(order), 0, -1), order, strict=True)]
     adjusted = np.maximum.accumulate(raw).clip(max=1.0)
     return {**p_values, **dict(zip(order, adjusted, strict=True))}
+
+
+def gaps(
+    first: Mapping[Any, pd.Series],
+    second: Mapping[Any, pd.Series],
+    lower: Collection[str] = (),
+    test_to_train: float = TEST_TO_TRAIN,
+) -> dict[Any, Interval]:
+    """First minus second of every key that both have, paired; positive where the first is better.
+
+    :param lower: parts of keys, as metrics or data sets, of which a lower value is better.
+    """
+    signs = {key: -1.0 if any(part in lower for part in key) else 1.0 for key in first}
+    return {
+        key: paired_interval(sign * first[key], sign * second[key], test_to_train)
+        for key, sign in signs.items()
+        if key in second
+    }
+
+
+def stars(
+    differences: Mapping[Any, Interval], family: Callable[[Any], Any] | None = None
+) -> dict[Any, str]:
+    """An asterisk where a difference is not 0.
+
+    :param family: of a key, within which Holm's correction is; by its own interval if None.
+    """
+    if family is None:
+        return {key: "*" if gap.excludes(0.0) else "" for key, gap in differences.items()}
+    families: dict[Any, dict[Any, float]] = {}
+    for key, gap in differences.items():
+        families.setdefault(family(key), {})[key] = gap.p_value
+    adjusted = {key: p for each in families.values() for key, p in holm(each).items()}
+    return {key: "*" if adjusted[key] < LEVEL else "" for key in differences}
 
 
 def meet(first: Interval, second: Interval) -> bool | None:
@@ -151,11 +196,3 @@ def ranking(
         )
         for method in order
     ]
-
-
-def faster_from(ours: pd.Series, other: pd.Series) -> int | None:
-    """The smallest size from which on `ours` takes less time, at every size measured."""
-    ours = ours.sort_index()
-    slower = ours >= other.reindex(ours.index)
-    later = [int(size) for size in ours.index if not slower.loc[size:].any()]
-    return min(later, default=None)

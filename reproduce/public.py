@@ -11,23 +11,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import time
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 from sklearn.metrics import log_loss, mean_squared_error
-from torch import Tensor
 
-from pyro_gcm import audit_monotonicity, data
-from pyro_gcm.training import Diverged
+from pyro_gcm import audit_monotonicity
 from reproduce import published
-from reproduce.methods import METHODS, Predictor, least_squares, methods_of, rows_of, train
+from reproduce.methods import METHODS, least_squares, methods_of, rows_of, train
 from reproduce.published import QUICK
 from reproduce.released import training as released
 from reproduce.released.networks import FORMS
-from reproduce.runs import Fit, Scores, Settings, as_json
+from reproduce.runs import Fit, Scores, Settings, as_json, nan_if_diverged
 from reproduce.scores import point_scores
 from reproduce.searching.tuning import VALIDATION_LOSS, add_tune_argument, best_settings, trials
 from reproduce.study import Protocols, Study, named
@@ -64,20 +62,20 @@ def training_settings(task: Task, method: str, quick: bool) -> Settings:
     return {**base, **QUICK} if quick else base
 
 
+def _metrics(fit: Fit) -> list[str]:
+    return [VALIDATION_LOSS if fit.protocol == "tuning" else TASKS[fit.dataset].metric]
+
+
+@nan_if_diverged(_metrics)
 def run(fit: Fit, device: str = "cpu") -> Scores:
-    """One fit on a random split; NaN where it diverged."""
+    """One fit on a random split."""
     dataset, learn, test, settings = rows_of_fit(fit)
     if fit.protocol == "tuning":
         learn = learn[:SEARCH_ROWS]
         size = len(learn) * 4 // 5
         learn, test = learn[:size], learn[size:]
-    start = time.perf_counter()
-    try:
-        rows = rows_of(dataset, learn)
-        model, history = train(fit.method, rows, settings, fit.seed, device=device)
-    except Diverged:
-        metric = VALIDATION_LOSS if fit.protocol == "tuning" else TASKS[fit.dataset].metric
-        return {metric: math.nan, "seconds": time.perf_counter() - start, "epochs": 0}
+    start, rows = time.perf_counter(), rows_of(dataset, learn)
+    model, history = train(fit.method, rows, settings, fit.seed, device=device)
     seconds = time.perf_counter() - start
     epochs = history.best_epoch if history else 0
     x, r, y = dataset.x[test].to(device), dataset.r[test].to(device), dataset.y[test].numpy()
@@ -88,23 +86,13 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
     else:
         scores = point_scores(dataset.response, prediction, y)
     if fit.protocol == "held-out":
-        scores["violation rate"] = _violation_rate(dataset, model, test, device)
+        if isinstance(model, torch.nn.Module):
+            model.double()  # so that what is left is not rounding
+        few = x[:AUDITED_ROWS], r[:AUDITED_ROWS]
+        more: Any = {"searches": ("random",), "progress": False}
+        audit = audit_monotonicity(model, *few, pairs=AUDITED_PAIRS, **more)
+        scores["violation rate"] = audit.rate
     return {**scores, "seconds": seconds, "epochs": epochs}
-
-
-def _violation_rate(dataset: data.Dataset, model: Predictor, test: Tensor, device: str) -> float:
-    if isinstance(model, torch.nn.Module):
-        model.double()  # so that what is left is not rounding
-    few = test[:AUDITED_ROWS]
-    audit = audit_monotonicity(
-        model,
-        dataset.x[few].to(device),
-        dataset.r[few].to(device),
-        pairs=AUDITED_PAIRS,
-        searches=("random",),
-        progress=False,
-    )
-    return audit.rate
 
 
 def _from(first: int, count: int) -> list[tuple[str, int]]:

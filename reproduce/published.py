@@ -7,14 +7,12 @@ standardise nothing on top, so that networks and training alone tell it from `re
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 
-from pyro_gcm.training import Diverged
 from reproduce.methods import METHODS, Predictor, Rows, check_weights, least_squares, train
 from reproduce.released.rows import rows_of, unit_of_y
-from reproduce.runs import Fit, Scores, Settings
+from reproduce.runs import Fit, Scores, Settings, nan_if_diverged
 from reproduce.scores import point_scores
 from reproduce.tasks import TASKS, paper_hyperparameters
 
@@ -33,8 +31,9 @@ def settings_of(name: str, method: str) -> list[Settings]:
     return [settings]
 
 
+@nan_if_diverged(lambda fit: [TASKS[fit.dataset].metric])
 def run(fit: Fit, device: str = "cpu") -> Scores:
-    """The metric at the epoch that is best on the test rows and at the last; NaN if it diverged."""
+    """The metric at the epoch that is best on the test rows and at the last."""
     task, settings = TASKS[fit.dataset], fit.options
     first = slice(settings.pop("rows", None))
     learn, test = (part.rows(first) for part in rows_of(fit.dataset, "published", "released"))
@@ -46,7 +45,6 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
         truth = test.y.double()
         return point_scores(response, (unit * prediction).numpy(), (unit * truth).numpy())
 
-    start = time.perf_counter()
     steps, curve = math.ceil(len(learn) / settings["batch_size"]), []
 
     def watch(step: int, model: Predictor) -> None:
@@ -54,14 +52,10 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
             check_weights(model)
             curve.append(scores(model)[task.metric])
 
-    try:
-        train(fit.method, rows, settings, fit.seed, device=device, watch=watch)
-    except Diverged:
-        return {task.metric: math.nan, "seconds": time.perf_counter() - start, "epochs": 0}
+    train(fit.method, rows, settings, fit.seed, device=device, watch=watch)
     best = (np.argmin if task.lower_is_better else np.argmax)(curve)
     return {
         task.metric: curve[best],
         f"{task.metric}, last epoch": curve[-1],
-        "seconds": time.perf_counter() - start,
         "epochs": int(best) + 1,
     }

@@ -17,12 +17,12 @@ import torch
 
 from pyro_gcm.baselines.baseline import pinball_loss
 from reproduce.data import simulation
-from reproduce.intervals import paired_interval, samples
+from reproduce.intervals import mean_intervals, samples, stars
 from reproduce.methods import METHODS, Predictor, Rows, levels, made, methods_of
 from reproduce.methods.together import fit_together
 from reproduce.rendering.figures import draw_curves
 from reproduce.rendering.markdown import beside, grid
-from reproduce.rendering.tables import intervals, paper_cells, star
+from reproduce.rendering.tables import paper_cells, to_reference
 from reproduce.runs import Fit, Scores, Settings, as_json, run_fits, write_csv
 from reproduce.searching.tuning import VALIDATION_LOSS, add_tune_argument, best_settings, trials
 from reproduce.study import Protocols, Study, named
@@ -142,18 +142,13 @@ def _predict(model: Predictor, x: torch.Tensor, level: float, device: str) -> to
 
 def errors(table: pd.DataFrame) -> str:
     """Mean absolute error of every method at every level."""
-    return grid(intervals(table, "method", "metric"), LEVEL_METRICS, LOWER)
+    return grid(mean_intervals(samples(table, ["method", "metric"])), LEVEL_METRICS, LOWER)
 
 
 def differences_to_gcm(table: pd.DataFrame) -> str:
     """Paired difference of the errors, method minus GCM; * where its interval excludes 0."""
-    values = samples(table, ["method", "metric"])
-    cells = {
-        (method, metric): paired_interval(each, values["GCM", metric])
-        for (method, metric), each in values.items()
-        if method != "GCM" and ("GCM", metric) in values
-    }
-    return grid(cells, LEVEL_METRICS, marks={key: star(cell) for key, cell in cells.items()})
+    cells = to_reference(samples(table, ["method", "metric"]), "GCM", LOWER, 0.0)
+    return grid(cells, LEVEL_METRICS, marks=stars(cells))
 
 
 def report(table: pd.DataFrame) -> str:
@@ -161,7 +156,8 @@ def report(table: pd.DataFrame) -> str:
     paper = paper_cells("quantile_mae", "method", "r", "mae", "ci95")
     theirs = {(method, f"MAE r={level}"): cell for (method, level), cell in paper.items()}
     partners = {name: method.paper for name, method in METHODS.items()}
-    return beside(intervals(table, "method", "metric"), theirs, partners, LEVEL_METRICS, LOWER)
+    ours = mean_intervals(samples(table, ["method", "metric"]))
+    return beside(ours, theirs, partners, LEVEL_METRICS, LOWER)
 
 
 def _with_settings(study: Study, arguments: argparse.Namespace) -> Study:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cache, partial
@@ -14,24 +13,11 @@ from pathlib import Path
 import pandas as pd
 
 from pyro_gcm._utils.files import write_file
-from reproduce.rendering import first_screen, quoted, tables
+from reproduce.rendering import first_screen
 from reproduce.rendering.credit_figure import draw_credit
 from reproduce.rendering.figures import curve_groups, draw_curves
-from reproduce.rendering.markdown import NOT_RUN, markdown, number
-from reproduce.rendering.result_files import (
-    CREDIT_FILES,
-    FILES,
-    FINALS_OF,
-    GROWING,
-    SURVIVAL,
-    NotRun,
-    Results,
-    joined,
-    main_rows,
-    many,
-    pooled,
-    read,
-)
+from reproduce.rendering.markdown import NOT_RUN, markdown
+from reproduce.rendering.result_files import CREDIT_FILES, FILES, GROWING, JOINED, Results, read
 from reproduce.runs import KEY, RESULTS
 
 #: A page of the documentation with tables of results.
@@ -55,8 +41,7 @@ def main(arguments: argparse.Namespace) -> None:
         curves = results["quantile_curves"]
         draw_curves(curves[curves["method"].isin(methods)], figures / name)
     if _credit_figure(results):
-        credit = joined(results, CREDIT_FILES), results["credit_falls"]
-        draw_credit(*credit, figures / "credit.png")
+        draw_credit(results["credit"], results["credit_falls"], figures / "credit.png")
     for name, text in pages(report(results)).items():
         write_file(arguments.output / name, text.encode())
     if arguments.output.resolve() == RESULTS.parent:
@@ -68,33 +53,34 @@ def report(results: Results, template: str | None = None) -> str:
     """The text of the template with every `{{placeholder}}` filled in.
 
     A placeholder is `name argument; ...`. Its name is one of `PLACEHOLDERS`, or that of a function
-    `module.function` of this package, whose first argument is the table of the file or of `JOINED`
-    that is named first; in `name argument; ... in placeholder` it is the text of the other one.
-    Where its results are not there, one that has a line of its own becomes the command that makes
-    them.
+    `module.function` of this package, which is given the table of each argument that names a file
+    or one of `JOINED`; in `name argument; ... in placeholder` it is given the text of the other one
+    first. Where its results are not there, one that has a line of its own becomes the command that
+    makes them.
     """
     text = TEMPLATE.read_text(encoding="utf-8") if template is None else template
 
     @cache
     def filled(placeholder: str) -> str:
-        asked, _, table = placeholder.partition(" in ")
+        asked, _, inner = placeholder.partition(" in ")
         name, _, rest = asked.partition(" ")
         arguments = [part.strip() for part in rest.split(";") if part]
         if name in PLACEHOLDERS:
             return PLACEHOLDERS[name](results, *arguments)
         module, _, function = name.rpartition(".")
         text_of: Callable[..., str] = getattr(import_module(f"reproduce.{module}"), function)
-        if table:
-            return text_of(filled(table), *arguments)
-        file, *others = arguments
-        return text_of(JOINED[file](results) if file in JOINED else results[file], *others)
+        given = [results[a] if a in FILES or a in JOINED else a for a in arguments]
+        return text_of(*([filled(inner)] if inner else []), *given)
 
     def fill(found: re.Match[str], alone: bool) -> str:
         try:
             return filled(found[1])
-        except NotRun as missing:
-            command = FILES[missing.args[0]][0]
-            return f"Not run yet: `python -m reproduce {command}`." if alone else f"({NOT_RUN})"
+        except LookupError as missing:  # of a file, or of some of its rows
+            command, _ = FILES.get(str(missing.args[0]), ("", 0))
+            told = (
+                f"Not run yet: `python -m reproduce {command}`." if command else "Not run in full."
+            )
+            return told if alone else f"({NOT_RUN})"
 
     text = re.sub(r"(?m)^\{\{([^{}]+)\}\}$", partial(fill, alone=True), text)
     text = re.sub(r"\{\{([^{}]+)\}\}", partial(fill, alone=False), text)
@@ -115,8 +101,7 @@ def section(tables: Mapping[str, pd.DataFrame], number: str) -> str:
     blocks = next(part for part in parts if wanted.match(part)).split("\n\n")
     for before, block in pairwise(blocks):
         text = report(Results(tables), block) if re.fullmatch(r"\{\{.*\}\}\s*", block) else ""
-        there = not text.startswith(("Not run", "![")) and not text.endswith("not run.")
-        if text and there:
+        if text and not text.startswith(("Not run", "![")):
             shown += [before, text] if before.endswith(":") else [text]
     return report(Results(tables), "\n\n".join(shown)).strip()
 
@@ -178,28 +163,17 @@ def fits_of(results: Results, name: str) -> tuple[int, int]:
 
 def _warnings(results: Results) -> str:
     """What a reader of results that are not complete has to know."""
-    of_fits = {name: planned for name, (_, planned) in FILES.items() if planned}
-    # Numbers of training steps are whole; "steps" of members are a share.
-    small = '"(?:rows|shuffled)":|"steps":[0-9]+[,}]'
-    quick = [
-        f"`{name}.csv`"
-        for name in of_fits
-        if name in results and results[name]["settings"].str.contains(small).any()
-    ]
     lacking = [
         f"`{name}.csv`"
-        for name, planned in of_fits.items()
-        if name not in GROWING and fits_of(results, name)[0] < planned
+        for name, (_, planned) in FILES.items()
+        if planned and name not in GROWING and fits_of(results, name)[0] < planned
     ]
-    told = []
-    if quick:
-        told.append(f"**Fits of `--quick`, whose scores mean nothing: {', '.join(quick)}.**")
-    if lacking:
-        told.append(
-            f"**Not complete: {', '.join(lacking)}. The sentences were written for complete "
-            "results: rely on the tables alone.**"
-        )
-    return "\n\n".join(told)
+    if not lacking:
+        return ""
+    return (
+        f"**Not complete, or of `--quick`: {', '.join(lacking)}. The sentences were written for "
+        "complete results: rely on the tables alone.**"
+    )
 
 
 def _files(results: Results) -> str:
@@ -244,20 +218,6 @@ def _curves(results: Results) -> str:
     return "\n\n".join(f"![Curves of {', '.join(g)}](figures/{name})" for name, g in groups)
 
 
-def _standings(results: Results, file: str, before: str, *ours: str) -> str:
-    return tables.standings(results[file], results[before], *ours)
-
-
-def _score(results: Results, file: str, *of: str) -> str:
-    value = tables.score(results[file], *of)
-    return NOT_RUN if math.isnan(value) else number(value)
-
-
-def _igcm_to_gcm(results: Results) -> str:
-    published = results["public_published"]
-    return quoted.igcm_to_gcm(main_rows(results), published, pooled(results))
-
-
 #: Name in the template -> function (results, arguments of the placeholder) -> text.
 PLACEHOLDERS: dict[str, Callable[..., str]] = {
     "warnings": _warnings,
@@ -265,20 +225,5 @@ PLACEHOLDERS: dict[str, Callable[..., str]] = {
     "versions": _versions,
     "credit_figure": _credit_figure,
     "curves": _curves,
-    "standings": _standings,
-    "score": _score,
-    "igcm_to_gcm": _igcm_to_gcm,
     "first_screen": first_screen.report,
-}
-#: Name in place of that of a file -> the rows of several or some of one; None: of the paper.
-JOINED: dict[str, Callable[[Results], pd.DataFrame | None]] = {
-    "paper": lambda results: None,
-    "released": main_rows,
-    # Other maps to positive weights, and the paper's own of the released protocol.
-    "positive_maps": lambda results: pd.concat([results["public_positive"], main_rows(results)]),
-    "finals": lambda results: joined(results, FINALS_OF),
-    "pooled": pooled,
-    "credit": lambda results: joined(results, CREDIT_FILES),
-    "many": many,
-    "survival": lambda results: joined(results, SURVIVAL),
 }

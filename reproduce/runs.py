@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import json
+import math
 import platform
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from tqdm.auto import tqdm
 import pyro_gcm
 from pyro_gcm._utils.files import told_of, write_file
 from pyro_gcm.cli.output import one_line
+from pyro_gcm.training import Diverged
 
 
 class Refused(ValueError):
@@ -61,7 +64,7 @@ def versions(device: str = "cpu") -> str:
     )
 
 
-@lru_cache(maxsize=1)
+@functools.cache
 def _commit() -> str:
     """The commit of the code, and whether code was changed since; empty where there is no git."""
     outputs = []
@@ -83,7 +86,8 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
 
 
 Settings = dict[str, Any]
-#: What a fit leaves behind: metric -> value, and the keys "seconds" and "epochs".
+#: What a fit leaves behind: metric -> value, and, where they are not those of the call and 0, the
+#: keys "seconds" and "epochs".
 Scores = dict[str, float]
 
 
@@ -105,6 +109,24 @@ class Fit:
         """The settings as a dictionary."""
         options: Settings = json.loads(self.settings)
         return options
+
+
+def nan_if_diverged(
+    metrics: Callable[[Fit], Iterable[str]],
+) -> Callable[[Callable[..., Scores]], Callable[..., Scores]]:
+    """Decorates the function of a fit, whose metrics are NaN where its training diverges."""
+
+    def decorated(run: Callable[..., Scores]) -> Callable[..., Scores]:
+        @functools.wraps(run)
+        def scores(fit: Fit, device: str = "cpu") -> Scores:
+            try:
+                return run(fit, device)
+            except Diverged:
+                return dict.fromkeys(metrics(fit), math.nan)
+
+        return scores
+
+    return decorated
 
 
 KEY = [field.name for field in dataclasses.fields(Fit)]
@@ -198,10 +220,12 @@ def _run(
 ) -> list[list[dict[str, Any]]]:
     """The lines of each fit in the table."""
     torch.set_num_threads(1)
+    start = time.perf_counter()
     scored = run(group, device=device) if whole else [run(fit, device=device) for fit in group]
     lines = []
+    each = (time.perf_counter() - start) / len(group)
     for fit, scores in zip(group, map(dict, scored), strict=True):
-        seconds, epochs = round(scores.pop("seconds"), 3), int(scores.pop("epochs"))
+        seconds, epochs = round(scores.pop("seconds", each), 3), int(scores.pop("epochs", 0))
         shared = {"seconds": seconds, "epochs": epochs, "device": device}
         shared |= {**dataclasses.asdict(fit), "versions": versions(device)}
         lines.append([{"metric": name, "value": value, **shared} for name, value in scores.items()])

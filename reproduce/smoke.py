@@ -14,40 +14,8 @@ from joblib import Parallel, delayed
 
 from reproduce.runs import Refused, add_output
 
-#: What `smoke` runs with --quick, one process each; a chain reads what it wrote.
-SMOKE = [
-    ["quantile --jobs 1", "quantile --jobs 1 --setting paper --methods MLP GCM"],
-    ["auctions --jobs 1"],
-    ["untouched --jobs 1 --datasets fair --methods Members"],
-    ["study --jobs 1 --tasks fair --methods HistGradientBoosting"],
-    ["calibration --jobs 1 --datasets fair"],
-    ["falls --jobs 1 --datasets members IGCM 'members, made to fall'"],
-    ["survival --jobs 1 --datasets veteran"],
-    ["reference_posteriors --jobs 1 --datasets levels"],
-    ["stories --jobs 1 --datasets groups"],
-    ["ordinal --jobs 1 --datasets simulated"],
-    ["distribution --jobs 1 --datasets simulated --methods 'LightGBM quantiles' 'Linear normal'"],
-]
-#: The same for experiments on data sets, for which `PYRO_GCM_DATA` has to name their folder.
-SMOKE_WITH_DATA = [
-    [
-        "public --jobs 1 --datasets compas auto_mpg",
-        "public --jobs 1 --protocol confirmation --datasets compas",
-        "public --jobs 1 --protocol published",
-        "public --jobs 1 --protocol members --datasets compas",
-    ],
-    ["public --jobs 1 --protocol released --datasets auto_mpg"],
-    ["public --jobs 1 --protocol positive --datasets auto_mpg --methods MM"],
-    ["public --jobs 1 --protocol changes --datasets auto_mpg --methods SMM Hint GCM"],
-    ["search --jobs 1 --datasets adult --methods Members"],
-    ["ablation --jobs 1", "ablation --jobs 1 --protocol released"],
-    ["members_ablation --jobs 1 --datasets adult"],
-    [
-        f"{name} --jobs 1 --datasets compas --methods LightGBM 'Logistic regression'"
-        for name in ("credit", "credit_falls")
-    ],
-    ["timing"],
-]
+#: Chains of commands, a line each.
+FILE = Path(__file__).with_suffix(".txt")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,9 +29,11 @@ def main(arguments: argparse.Namespace) -> None:
     :raises Refused: with those that failed.
     """
     out, with_data = str(arguments.output), "PYRO_GCM_DATA" in os.environ
+    quick = ["--output", out, "--quick", "--jobs", "1"]
     chains = [
-        [[*shlex.split(words), "--output", out, "--quick"] for words in commands]
-        for commands in [*(SMOKE_WITH_DATA if with_data else []), *SMOKE]
+        [[*shlex.split(words), *quick] for words in line.removeprefix("data: ").split(" && ")]
+        for line in FILE.read_text(encoding="utf-8").splitlines()
+        if not line.startswith(("#",) if with_data else ("#", "data: "))
     ]
     # Two processes run one chain after the other, so that torch and Pyro are imported twice alone.
     failed = [*chain.from_iterable(Parallel(n_jobs=2)(map(delayed(_run), chains)))]

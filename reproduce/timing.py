@@ -9,14 +9,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from statistics import median
+from typing import Any
 
 import pandas as pd
 import torch
 from torch import Tensor
 
-from reproduce.intervals import faster_from, samples
 from reproduce.methods import METHODS, Predictor, methods_of
-from reproduce.rendering.markdown import NOT_RUN, markdown
+from reproduce.rendering.markdown import markdown
 from reproduce.runs import Fit, Scores, as_json
 from reproduce.study import Study, named
 from reproduce.tasks import PAPER, load, paper_hyperparameters
@@ -92,7 +92,6 @@ def by_revenues(table: pd.DataFrame, device: str = "cpu") -> pd.DataFrame:
     table = table[table["device"] == device]
     options = [json.loads(settings) for settings in table["settings"]]
     table = table.assign(**{name: [o[name] for o in options] for name in ("x", "revenues")})
-    samples(table, ["method", "x", "revenues"])  # raises if one of them was measured twice
     wide = table.pivot(index=["method", "x"], columns="revenues", values="value")
     return wide.loc[[side for side in itertools.product(TIMED, TREATMENTS) if side in wide.index]]
 
@@ -105,37 +104,38 @@ def paper_times() -> pd.DataFrame:
 
 def report(table: pd.DataFrame) -> str:
     """Milliseconds for 64 rows on every device, and those of the paper."""
-    parts = []
+    parts, header = [], ["Method", "x"]
     for device in sorted(set(table["device"])):
         wide, paper = by_revenues(table, device), paper_times()
         both = pd.concat([wide, paper[[count for count in wide.columns if count in paper]]])
-        rows = [
-            [str(method), str(treatment), *(f"{value:.2f}" for value in values)]
-            for (method, treatment), values in zip(both.index, both.to_numpy(), strict=True)
-        ]
-        header = ["Method", "x", *(f"R = {count}" for count in both.columns)]
-        parts.append(f"Device: {device}\n\n{markdown(header, rows)}")
+        sides: Any = zip(both.index, both.to_numpy(), strict=True)
+        rows = [[*side, *(f"{value:.2f}" for value in line)] for side, line in sides]
+        counts = [f"R = {count}" for count in both.columns]
+        parts.append(f"Device: {device}\n\n{markdown([*header, *counts], rows)}")
     return "\n\n".join(parts)
 
 
 def milliseconds(table: pd.DataFrame, method: str, treatment: str, count: str) -> str:
     """The time of a method on the CPU for a number of revenues."""
-    times = by_revenues(table).T.get((method, treatment), pd.Series()).get(int(count))
-    return NOT_RUN if times is None else f"{times:.0f}"
+    return f"{by_revenues(table).T[method, treatment][int(count)]:.0f}"
 
 
 def faster(table: pd.DataFrame, treatment: str) -> str:
-    """From which number of revenues on GCM is faster than each other method, on the CPU."""
-    paper = treatment == "paper"
-    wide = paper_times() if paper else by_revenues(table)
-    gcm = wide.T.get(("GCM", "paper" if paper else "cached"))
-    if gcm is None:
-        return NOT_RUN
-    clauses = []
-    for method, way in wide.index:
+    """From which number of revenues on GCM is faster than each other method, on the CPU.
+
+    :param treatment: of x, or "printed" for the times of the paper.
+    """
+    times = by_revenues(table).T
+    ours, clauses = times["GCM", "cached"], []
+    if treatment == "printed":
+        times = paper_times().T
+        ours, treatment = times["GCM", "paper"], "paper"
+    sides: Any = times.columns
+    for method, way in sides:
         if way == treatment and method != "GCM":
-            start = faster_from(gcm, wide.T[method, way])
-            clauses.append(f"{method} {'never' if start is None else f'from R = {start} on'}")
+            slower = (ours >= times[method, way]).reindex(ours.index)
+            sizes = [int(size) for size in ours.index if not slower.loc[size:].any()]
+            clauses.append(f"{method} {f'from R = {min(sizes)} on' if sizes else 'never'}")
     return ", ".join(clauses)
 
 

@@ -8,20 +8,19 @@ are CPU times of a thread.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, replace
+from itertools import product
+from typing import Any
 
 import pandas as pd
 
 from pyro_gcm import fit_members
 from pyro_gcm.models.members import MemberSettings
-from pyro_gcm.training import Diverged
-from reproduce.intervals import TEST_TO_TRAIN, mean_interval, samples
-from reproduce.rendering.markdown import NOT_RUN, markdown, shown
-from reproduce.rendering.tables import star
-from reproduce.runs import Fit, Scores, Settings, as_json
+from reproduce.intervals import gaps, mean_intervals, samples, stars
+from reproduce.rendering.markdown import markdown, shown
+from reproduce.runs import Fit, Scores, Settings, as_json, nan_if_diverged
 from reproduce.scores import distribution_scores
 from reproduce.study import Study
 from reproduce.tasks import TASKS, load, rows_of_fit
@@ -67,27 +66,18 @@ def cells(fit: Fit) -> Iterable[Fit]:
     return [replace(fit, settings=as_json(settings))]
 
 
+@nan_if_diverged(lambda fit: _metrics(fit.dataset))
 def run(fit: Fit, device: str = "cpu") -> Scores:
-    """Scores of one cell on one split; NaN where it diverged."""
+    """Scores of one cell on one split."""
     dataset, learn, test, options = rows_of_fit(fit)
     count = options.pop("fits")
     columns = dataset.x[learn], dataset.r[learn], dataset.y[learn]
-    start = time.process_time()
-    try:
-        fitted = [
-            fit_members(
-                *columns,
-                response=dataset.response,
-                settings=MemberSettings(**options),
-                seed=fit.seed * count + place,
-                device=device,
-                progress=False,
-            )
-            for place in range(count)
-        ]
-    except Diverged:
-        lost = dict.fromkeys(_metrics(fit.dataset), math.nan)
-        return {**lost, "seconds": time.process_time() - start, "epochs": 0}
+    more: Any = {"response": dataset.response, "device": device, "progress": False}
+    start, settings = time.process_time(), MemberSettings(**options)
+    fitted = [
+        fit_members(*columns, settings=settings, seed=fit.seed * count + place, **more)
+        for place in range(count)
+    ]
     cost = {
         "seconds": time.process_time() - start,
         "epochs": sum(len(each.result.rows) for each in fitted),
@@ -101,35 +91,23 @@ def _metrics(name: str) -> tuple[str, str]:
     return ("RMSE" if TASKS[name].lower_is_better else "AUC"), "log score"
 
 
-def gains(table: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """By how much each level is better than the default: a column a level, a row a split and seed.
-
-    :param table: results of one data set.
-    """
-    sign = -1.0 if metric == "RMSE" else 1.0
-    values = samples(table[table["metric"] == metric], "method")
-    start = values.pop(DEFAULT)
-    there = [name for name in LEVELS if name in values]
-    return pd.DataFrame({name: sign * (values[name] - start) for name in there})
-
-
 def report(table: pd.DataFrame, name: str) -> str:
     """The scores of the default on a data set, and what each change gains.
 
     * where the corrected 95 % interval of the paired difference excludes 0.
     """
     rows, metrics = table[table["dataset"] == name], _metrics(name)
-    if rows.empty:
-        return f"{NOT_RUN.capitalize()}."
     seconds = rows[rows["metric"] == metrics[0]].groupby("method")["seconds"].median()
-    start = rows[rows["method"] == DEFAULT].groupby("metric")["value"]
-    scores = [shown(mean_interval(start.get_group(metric))) for metric in metrics]
-    lines = [["", DEFAULT, *scores, f"{seconds[DEFAULT]:.1f}"]]
-    better = [gains(rows, metric) for metric in metrics]
-    for level in map(str, better[0]):
-        means = [mean_interval(every[level], TEST_TO_TRAIN) for every in better]
-        cells = [shown(mean, mark=star(mean)) for mean in means]
-        lines.append([*level.split(": "), *cells, f"{seconds[level]:.1f}"])
+    values = samples(rows, ["method", "metric"])
+    start = {(method, metric): values[DEFAULT, metric] for method, metric in values}
+    cells = gaps(values, start, ["RMSE"])
+    marks = stars(cells) | dict.fromkeys(product([DEFAULT], metrics), "")
+    cells |= mean_intervals({(DEFAULT, metric): values[DEFAULT, metric] for metric in metrics})
+    lines = []
+    for level in (level for level in LEVELS if level in seconds):
+        part, _, change = level.rpartition(": ")
+        texts = (shown(cells[level, m], mark=marks[level, m]) for m in metrics)
+        lines.append([part, change, *texts, f"{seconds[level]:.1f}"])
     return markdown(["Part", "Change", *(f"{m}: gain" for m in metrics), "CPU seconds"], lines)
 
 

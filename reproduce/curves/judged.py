@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 from reproduce.data.ordered_data import SIMULATED, Table, split
-from reproduce.rendering.markdown import NOT_RUN
 from reproduce.rendering.tables import compared
 from reproduce.runs import Fit, Scores
 
@@ -42,6 +41,4 @@ def runner(
 def report(table: pd.DataFrame, name: str, methods: Methods, metrics: Sequence[str]) -> str:
     """Metrics of one data set."""
     rows = table[table["dataset"] == name]
-    if rows.empty:
-        return f"{NOT_RUN.capitalize()}."
-    return compared(rows, list(methods), metrics, independent=name == SIMULATED)
+    return compared(rows, methods, metrics, independent=name == SIMULATED)

@@ -6,7 +6,7 @@ Repeated 5-fold splits. scikit-survival brings the rivals, the tables and most s
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,14 +19,16 @@ from sklearn.preprocessing import StandardScaler
 from pyro_gcm.estimators import GCMSurvival
 from reproduce.curves.survival_scores import brier_times, log_edges, survival_scores
 from reproduce.data.survival_data import TABLES, load
-from reproduce.intervals import LEVEL, TEST_TO_TRAIN, Place, holm, paired_interval, ranking, samples
-from reproduce.rendering.markdown import NOT_RUN, grid, markdown, shown
+from reproduce.intervals import gaps, samples, stars
+from reproduce.rendering.markdown import markdown, shown
+from reproduce.rendering.tables import ranked
 from reproduce.runs import Fit, Scores
 from reproduce.study import Study
 
 Array = npt.NDArray[Any]
 #: Members, which are compared with members that have no directions.
 OURS, FREE = "GCM members", "GCM members, no directions"
+HEADINGS = {name: entry.title.split(",")[0] for name, entry in TABLES.items()}
 #: (risk, times -> Pr(T > t) [n, T]) of test rows.
 Predicted = tuple[Array, Callable[[Array], Array]]
 
@@ -149,23 +151,21 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
 def report(table: pd.DataFrame, metric: str) -> str:
     """Mean of a metric of every method and table, the best in bold.
 
-    * where the paired difference to the best is not 0, see `_places`.
+    * where the paired difference to the best is not 0: the test is that of repeated splits,
+    corrected for the rows that they share, with Holm's correction over the methods of a table.
     """
-    cells, marks = {}, {}
-    columns = {name: entry.title.split(",")[0] for name, entry in TABLES.items()}
-    for name, method, place, p in _places(table, metric):
-        cells[method, name] = place.score
-        marks[method, name] = "*" if p < LEVEL else ""
-    columns = {name: title for name, title in columns.items() if name in {key[1] for key in cells}}
-    if not cells:
-        return f"{NOT_RUN.capitalize()}."
-    return grid(cells, columns, dict.fromkeys(columns, METRICS[metric]), marks, METHODS)
+    rows = table[(table["metric"] == metric) & (table["method"] != FREE)]
+    values, lower = samples(rows, ["method", "dataset"]), dict.fromkeys(HEADINGS, METRICS[metric])
+    columns = {name: title for name, title in HEADINGS.items() if name in {n for _, n in values}}
+    return ranked(values, columns, lower, METHODS, family=True)
 
 
 def level_with_first(table: pd.DataFrame, metric: str, method: str) -> str:
     """On how many tables a method is first, or not told from the first."""
-    found = [p >= LEVEL for _, other, _, p in _places(table, metric) if other == method]
-    return f"{sum(found)} of {len(found)}"
+    lines = report(table, metric).splitlines()
+    (cells,) = (line.split(" | ")[1:] for line in lines if line.startswith(f"| {method} |"))
+    level = sum("*" not in cell.replace("**", "") for cell in cells)
+    return f"{level} of {len(cells)}"
 
 
 def worth(table: pd.DataFrame) -> str:
@@ -173,21 +173,14 @@ def worth(table: pd.DataFrame) -> str:
 
     Paired, with corrected intervals, over the splits that both have.
     """
+    with_, without = (
+        samples(table[table["method"] == method], ["metric", "dataset"]) for method in (OURS, FREE)
+    )
+    cells = gaps(with_, without, [metric for metric in METRICS if METRICS[metric]])
+    marks = {key: f"{star} (n = {cells[key].count})" for key, star in stars(cells).items()}
     names = [name for name in TABLES if name in set(table["dataset"])]
-    lines = []
-    for metric, lower in METRICS.items():
-        line = [metric]
-        for name in names:
-            rows = table[(table["metric"] == metric) & (table["dataset"] == name)]
-            values = samples(rows, "method")
-            if not {OURS, FREE} <= set(values):
-                return f"{NOT_RUN.capitalize()}."
-            sign = -1.0 if lower else 1.0
-            gain = paired_interval(sign * values[OURS], sign * values[FREE], TEST_TO_TRAIN)
-            line.append(f"{shown(gain, mark='*' if gain.excludes(0.0) else '')} (n = {gain.count})")
-        lines.append(line)
-    titles = [TABLES[name].title.split(",")[0] for name in names]
-    return markdown(["Metric", *titles], lines)
+    lines = [[m, *(shown(cells[m, n], mark=marks[m, n]) for n in names)] for m in METRICS]
+    return markdown(["Metric", *(HEADINGS[name] for name in names)], lines)
 
 
 def splits(table: pd.DataFrame, metric: str = "log score") -> str:
@@ -196,24 +189,7 @@ def splits(table: pd.DataFrame, metric: str = "log score") -> str:
     fits = table[table["method"] != FREE].drop_duplicates(["dataset", "split", "method"])
     count = fits.groupby(["dataset", "split"])["method"].nunique()
     whole = (count == count.max()).groupby("dataset").sum()
-    return ", ".join(f"{TABLES[name].title.split(',')[0]} {whole.get(name, 0)}" for name in TABLES)
-
-
-def _places(table: pd.DataFrame, metric: str) -> Iterator[tuple[str, str, Place, float]]:
-    """(data set, method, its place, p-value of its paired difference to the first; 1 for that).
-
-    The test is that of repeated splits, corrected for the rows that they share, and the p-values
-    are Holm's over the methods of a table.
-    """
-    rows = table[(table["metric"] == metric) & (table["method"] != FREE)]
-    for name in TABLES:
-        values = samples(rows[rows["dataset"] == name], "method")
-        if not values:
-            continue
-        places = ranking(values, METRICS[metric], TEST_TO_TRAIN)
-        adjusted = holm({p.method: p.behind.p_value for p in places if p.behind is not None})
-        for place in places:
-            yield name, place.method, place, adjusted.get(place.method, 1.0)
+    return ", ".join(f"{title} {whole.get(name, 0)}" for name, title in HEADINGS.items())
 
 
 def _folds(repeats: int) -> list[tuple[str, int]]:

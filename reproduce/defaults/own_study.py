@@ -25,7 +25,7 @@ from pyro_gcm import data
 from reproduce import tasks
 from reproduce.defaults.untouched import held_out
 from reproduce.methods import DEFAULTS, Rows, version_of
-from reproduce.rendering.tables import every_metric
+from reproduce.rendering.tables import compared
 from reproduce.runs import Fit, Refused, Scores, Settings, add_run_arguments, positive_count
 from reproduce.study import Study
 
@@ -88,8 +88,9 @@ def version(method: str) -> Settings:
 
 def report(table: pd.DataFrame) -> str:
     """Means of every metric on every data set, the best in bold."""
-    parts = table.groupby("dataset", sort=False)
-    return "\n\n".join(f"{TASKS.get(name, name)}\n\n{every_metric(rows)}" for name, rows in parts)
+    parts = {str(name): rows for name, rows in table.groupby("dataset", sort=False)}
+    shown = (f"{TASKS.get(n, n)}\n\n{compared(parts[n], family=False)}" for n in parts)
+    return "\n\n".join(shown)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 
 import pandas as pd
 
 from pyro_gcm import FitResult, data
-from pyro_gcm.training import Diverged
 from reproduce.data.untouched_data import UNTOUCHED, load
-from reproduce.methods import (
-    DEFAULTS,
-    METHODS,
-    Predictor,
-    Rows,
-    rows_of,
-    train,
-    version_of,
-)
-from reproduce.rendering.markdown import NOT_RUN, markdown
-from reproduce.rendering.tables import every_metric
-from reproduce.runs import Fit, Scores
+from reproduce.methods import DEFAULTS, METHODS, Predictor, Rows, rows_of, train, version_of
+from reproduce.rendering.markdown import markdown
+from reproduce.rendering.tables import compared
+from reproduce.runs import Fit, Scores, nan_if_diverged
 from reproduce.scores import distribution_scores
 from reproduce.study import Study
 
@@ -30,6 +20,13 @@ from reproduce.study import Study
 QUICK_ROWS = 1_000
 
 
+def _metrics(fit: Fit) -> list[str]:
+    return [
+        "AUC" if load(fit.dataset, fit.options.get("shuffled")).response == "binary" else "RMSE"
+    ]
+
+
+@nan_if_diverged(_metrics)
 def run(fit: Fit, device: str = "cpu") -> Scores:
     """Scores of one method on one split."""
     return held_out(load(fit.dataset, fit.options.get("shuffled")), fit, device)
@@ -38,7 +35,7 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
 def held_out(
     dataset: data.Dataset, fit: Fit, device: str, own: Callable[[Rows], Predictor] | None = None
 ) -> Scores:
-    """Scores of one method on the rows that a split leaves out; NaN where it diverged.
+    """Scores of one method on the rows that a split leaves out.
 
     :param own: a method that is not in the table of methods, as its training.
     """
@@ -50,11 +47,7 @@ def held_out(
 
     learn, test = dataset.split(int(fit.split))
     start = time.perf_counter()
-    try:
-        model, history = trained(rows_of(dataset, learn))
-    except Diverged:
-        metric = "AUC" if dataset.response == "binary" else "RMSE"
-        return {metric: math.nan, "seconds": time.perf_counter() - start, "epochs": 0}
+    model, history = trained(rows_of(dataset, learn))
     cost = {"seconds": time.perf_counter() - start, "epochs": history.best_epoch if history else 0}
     spread = None
     if dataset.response == "continuous" and (own or not METHODS[fit.method].density):
@@ -73,13 +66,10 @@ def report(table: pd.DataFrame, name: str) -> str:
     The best mean is in bold; * where the corrected 95 % interval of the paired difference to it
     excludes 0.
     """
-    rows = table[table["dataset"] == name]
-    if rows.empty:
-        return f"{UNTOUCHED[name].title} (`{name}`): {NOT_RUN}."
-    entry = UNTOUCHED[name]
+    rows, entry = table[table["dataset"] == name], UNTOUCHED[name]
     size = f"{entry.rows:,} rows; covariates: {entry.covariates}; from {entry.package}"
     directions = markdown(["Revenue", "Why y increases in it"], map(list, entry.directions.items()))
-    return f"{entry.title} (`{name}`): {size}\n\n{directions}\n\n{every_metric(rows)}"
+    return f"{entry.title} (`{name}`): {size}\n\n{directions}\n\n{compared(rows, family=False)}"
 
 
 STUDY = Study(

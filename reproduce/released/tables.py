@@ -1,9 +1,11 @@
-"""Tables of the released protocol: beside the paper's Table 3, and one change at a time."""
+"""Tables of the released protocol: beside the paper's Table 3, and one change at a time.
+
+Functions have a table of the fits of Table 3, unless they say something else.
+"""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from itertools import product
 from typing import Any
@@ -11,142 +13,168 @@ from typing import Any
 import pandas as pd
 from scipy.stats import kendalltau
 
-from reproduce.intervals import Interval, mean_interval, meet, paired_interval, samples
+from reproduce.intervals import Interval, gaps, mean_interval, mean_intervals, meet, samples, stars
 from reproduce.released.networks import FORMS, POSITIVE
 from reproduce.released.rows import KNOWN_ROWS
 from reproduce.released.training import CHANGES, MAPPED, Z_DIM, changes_of, settings_of
-from reproduce.rendering.markdown import NOT_RUN, beside, grid, markdown, number, shown
-from reproduce.rendering.tables import intervals, paper_table_3, titles
+from reproduce.rendering.markdown import NOT_RUN, markdown, number, shown
+from reproduce.rendering.tables import headings, paper_table_3, scored
+from reproduce.runs import as_json
 from reproduce.tasks import TASKS, own_metric
 
 #: What the networks of GCM and IGCM have unless a call says otherwise.
 _MAIN = {"loss_type": 0, "z_dim": Z_DIM}
-#: The methods of the paper's table.
-NINE = tuple(method for method in FORMS if method != "MLP")
 _AS_IT_IS = "as released"
 #: The paper's own map to positive weights.
 _OWN = next(iter(POSITIVE))
+#: By method and data set.
 Cells = Mapping[Any, Interval]
 
 
-def cells(table: pd.DataFrame) -> str:
-    """Ours and the paper's, of the data sets that are the paper's."""
-    ours = _main(table)
-    names = _compared(ours)
-    kept = {key: cell for key, cell in ours.items() if key[1] in names}
-    lower = {name: TASKS[name].lower_is_better for name in names}
-    columns = titles(names)
-    return beside(kept, paper_table_3(), {name: name for name in FORMS}, columns, lower)
+def main_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """The fits of Table 3 among all: of GCM and IGCM those with what the code has."""
+    of = {
+        text: all(_MAIN[k] == v or v == 2 for k, v in _own(text)) for text in set(table["settings"])
+    }
+    return table[table["settings"].map(of).astype(bool)]
 
 
-def stand_in(table: pd.DataFrame) -> str:
-    """The scores of the data set that takes the place of one of the paper's."""
-    names = {name: TASKS[name].title for name in TASKS if TASKS[name].stand_in}
-    ours = {key: cell for key, cell in _main(table).items() if key[1] in names}
-    if not ours:
-        return "None so far."
-    return grid(ours, names, {name: TASKS[name].lower_is_better for name in names})
+def _own(settings: str) -> tuple[tuple[str, Any], ...]:
+    """The settings of a network, those that a method has."""
+    found = json.loads(settings)
+    return tuple((key, found[key]) for key in _MAIN if key in found)
+
+
+def _pairs(table: pd.DataFrame) -> dict[tuple[str, str], tuple[Interval, Interval]]:
+    """Our means and the paper's, where there are both."""
+    ours, theirs = mean_intervals(scored(table)[0]), paper_table_3()
+    return {key: (cell, theirs[key]) for key, cell in ours.items() if key in theirs}
 
 
 def share(table: pd.DataFrame, *names: str) -> str:
     """How many of our cells meet the paper's, on some data sets; those of known rows by default."""
-    ours, theirs = _main(table), paper_table_3()
-    keys = [key for key in theirs if key in ours and key[1] in (names or KNOWN_ROWS)]
-    known = [each for key in keys if (each := meet(ours[key], theirs[key])) is not None]
-    return f"{sum(known)} of {len(known)}" if known else NOT_RUN
+    among = names or KNOWN_ROWS
+    met = [meet(*pair) for (_, name), pair in _pairs(table).items() if name in among]
+    return f"{met.count(True)} of {len(met) - met.count(None)}"
 
 
 def apart(table: pd.DataFrame) -> str:
     """The cells that do not meet, by how much ours are off, on the data sets of known rows."""
-    theirs, lines = paper_table_3(), []
-    for (method, name), cell in _main(table).items():
-        their = theirs.get((method, name))
-        if name in KNOWN_ROWS and their is not None and meet(cell, their) is False:
-            numbers = number(cell.mean), number(their.mean), f"{cell.mean - their.mean:+.4f}"
-            reach = f"{cell.half + their.half:.4f}"
-            lines.append([TASKS[name].title, method, *numbers, reach])
+    lines = []
+    for (method, name), (our, their) in _pairs(table).items():
+        if name in KNOWN_ROWS and meet(our, their) is False:
+            numbers = number(our.mean), number(their.mean), f"{our.mean - their.mean:+.4f}"
+            lines.append([TASKS[name].title, method, *numbers, f"{our.half + their.half:.4f}"])
     header = ["Data set", "Method", "ours", "paper", "difference", "sum of the intervals"]
     return markdown(header, lines) if lines else "None."
 
 
-def from_mean(table: pd.DataFrame) -> str:
-    """Differences from the mean of a column, ours and the paper's, where the rows are a guess."""
-    ours, theirs = _main(table), paper_table_3()
-    names = [name for name in _compared(ours) if name not in KNOWN_ROWS]
-
-    def text(method: str, name: str, found: Cells) -> str:
-        shared = [key for key in theirs if key[1] == name and key in ours]
-        if (method, name) not in shared:
-            return "–"
-        mean = sum(found[key].mean for key in shared) / len(shared)
-        return f"{found[method, name].mean - mean:+.4f}"
-
-    pairs = list(product(names, (ours, theirs)))
-    lines = [[method, *(text(method, *pair) for pair in pairs)] for method in FORMS]
-    heads = [f"{TASKS[name].title}, {whose}" for name in names for whose in ("ours", "paper")]
-    return markdown(["Method", *heads], lines) if names else "None so far."
+def from_mean(table: pd.DataFrame, name: str) -> str:
+    """Differences from the mean of a column, ours and the paper's."""
+    pairs = {method: pair for (method, of), pair in _pairs(table).items() if of == name}
+    columns = []
+    for side in (0, 1):
+        means = {method: pair[side].mean for method, pair in pairs.items()}
+        middle = sum(means.values()) / len(means)
+        columns.append({method: f"{mean - middle:+.4f}" for method, mean in means.items()})
+    heads = [f"{TASKS[name].title}, {whose}" for whose in ("ours", "paper")]
+    lines = [[method, *(column.get(method, "–") for column in columns)] for method in FORMS]
+    return markdown(["Method", *heads], lines)
 
 
 def order(table: pd.DataFrame) -> str:
-    """Kendall's tau of our means with the paper's, of every data set that has all methods."""
-    taus = {name: _tau(_main(table), name) for name, task in TASKS.items() if not task.stand_in}
-    lines = [
-        [
-            TASKS[name].title,
-            f"{found[0]:+.2f}",
-            "< 0.001" if found[1] < 0.001 else f"{found[1]:.3f}",
-        ]
-        for name, found in taus.items()
-        if found is not None
-    ]
+    """Kendall's tau of our means with the paper's, of every data set of the paper."""
+    found, lines = mean_intervals(scored(table)[0]), []
+    for name, title in headings(table["dataset"]).items():
+        if not TASKS[name].stand_in:
+            tau, p = _tau(found, name)
+            lines.append([title, f"{tau:+.2f}", "< 0.001" if p < 0.001 else f"{p:.3f}"])
     return markdown(["Data set", "Kendall's tau", "p-value"], lines)
 
 
+def tau(table: pd.DataFrame, name: str) -> str:
+    """Kendall's tau of our means of a data set with the paper's."""
+    return f"{_tau(mean_intervals(scored(table)[0]), name)[0]:+.2f}"
+
+
+def _tau(found: Cells, name: str) -> tuple[float, float]:
+    theirs = {method: cell.mean for (method, of), cell in paper_table_3().items() if of == name}
+    result = kendalltau([found[m, name].mean for m in theirs], [*theirs.values()])
+    return float(result.statistic), float(result.pvalue)
+
+
 def networks(table: pd.DataFrame) -> str:
-    """GCM and IGCM with every setting that their networks may have had."""
-    found = {
-        (f"{method}, " + ", ".join(f"{key} {value}" for key, value in own), name): rows
-        for (method, name, settings), rows in samples(
-            own_metric(table), ["method", "dataset", "settings"]
-        ).items()
+    """GCM and IGCM with every setting that their networks may have had, of all fits."""
+    values = samples(own_metric(table), ["method", "dataset", "settings"])
+    cells = {
+        (f"{method}, " + ", ".join(f"{key} {value}" for key, value in own), name): each
+        for (method, name, settings), each in values.items()
         if (own := _own(settings))
     }
-    columns = titles({name for _, name in found})
-    lines = []
-    for label in dict.fromkeys(label for label, _ in found):
-        every = [found.get((label, name)) for name in columns]
-        lines.append([label, *("–" if c is None else shown(mean_interval(c)) for c in every)])
-    return markdown(["Method", *columns.values()], sorted(lines))
+    columns = headings(table["dataset"], metric=True)
+    lines = [
+        [row, *(shown(mean_interval(cells[row, n])) if (row, n) in cells else "–" for n in columns)]
+        for row in sorted({row for row, _ in cells})
+    ]
+    return markdown(["Method", *columns.values()], lines)
 
 
 def changes(table: pd.DataFrame, name: str) -> str:
-    """A line for each change: the mean of every method, the places of GCM and IGCM, and tau."""
+    """A line for each change: the mean of every method, the places of GCM and IGCM, and tau.
+
+    :param table: of the changes.
+    """
     lines = []
-    for change, found in by_change(table, name).items():
-        means = [number(found[m, name].mean) if (m, name) in found else "–" for m in FORMS]
-        agreement = _tau(found, name)
-        places = [_place(found, name, method) for method in ("GCM", "IGCM")]
-        last = "–" if agreement is None else f"{agreement[0]:+.2f}"
-        lines.append([change, *means, *places, last])
+    for change in (_AS_IT_IS, *CHANGES):
+        if change == _AS_IT_IS or any(change in changes_of(name, method) for method in FORMS):
+            cells = _after(table, name, change)
+            places = [_place(cells, name, method) for method in ("GCM", "IGCM")]
+            means = [number(cells[method, name].mean) for method in FORMS]
+            lines.append([change, *means, *places, f"{_tau(cells, name)[0]:+.2f}"])
     return markdown(["Change", *FORMS, "place of GCM", "place of IGCM", "tau"], lines)
+
+
+def place_after(table: pd.DataFrame, name: str, change: str, method: str) -> str:
+    """The place of a method among the nine of the paper after a change."""
+    return _place(_after(table, name, change), name, method)
+
+
+def _after(table: pd.DataFrame, name: str, change: str) -> Cells:
+    """Means and intervals after a change.
+
+    A method that it is not about keeps the numbers of the released protocol.
+    """
+    rows = own_metric(table[table["dataset"] == name])
+    values, cells = samples(rows, ["method", "settings"]), {}
+    for method in FORMS:
+        wanted = {**settings_of(name, method)[0], **changes_of(name, method).get(change, {})}
+        cells[method, name] = mean_interval(values[method, as_json(wanted)])
+    return cells
+
+
+def _place(found: Cells, name: str, method: str) -> str:
+    """The place of a method among the nine of the paper."""
+    sign = 1.0 if TASKS[name].lower_is_better else -1.0
+    means = [sign * found[m, name].mean for m in FORMS if m != "MLP"]
+    return str(1 + sum(mean < sign * found[method, name].mean for mean in means))
 
 
 def positive_maps(table: pd.DataFrame) -> str:
     """Mean of each map to positive weights; * where the paired difference to the first is not 0.
 
-    :param table: with the fits of the released protocol, whose map is the first.
+    :param table: of the maps, and of Table 3, whose map is the first.
     """
-    values, gaps = _by_map(table)
-    columns = titles({name for _, by, name in values if by != _OWN})
-
-    def text(key: tuple[str, str, str]) -> str:
-        if key not in values:
-            return NOT_RUN
-        return shown(mean_interval(values[key]), mark="*" if gaps[key].excludes(0.0) else "")
-
-    lines = [
-        [m, by, *(text((m, by, name)) for name in columns)] for m, by in product(MAPPED, POSITIVE)
-    ]
+    values, behind = _by_map(table)
+    columns = headings((name for _, by, name in values if by != _OWN), metric=True)
+    marks = stars(behind)
+    lines = []
+    for method, by in product(MAPPED, POSITIVE):
+        keys = [(method, by, name) for name in columns]
+        texts = [
+            shown(mean_interval(values[key]), mark=marks.get(key, "")) if key in values else NOT_RUN
+            for key in keys
+        ]
+        lines.append([method, by, *texts])
     return markdown(["Method", "W+", *columns.values()], lines)
 
 
@@ -166,97 +194,5 @@ def _by_map(table: pd.DataFrame) -> tuple[dict[Any, pd.Series], dict[Any, Interv
     rows = own_metric(table)
     by = [json.loads(text).get("positive", _OWN) for text in rows["settings"]]
     values = samples(rows.assign(by=by), ["method", "by", "dataset"])
-    unknown = Interval(math.nan, math.nan, 0)
-    gaps = {
-        (method, of, name): paired_interval(each, values[method, _OWN, name])
-        if (method, _OWN, name) in values
-        else unknown
-        for (method, of, name), each in values.items()
-    }
-    return values, gaps
-
-
-def place_after(table: pd.DataFrame, name: str, change: str, method: str) -> str:
-    """The place of a method among the nine of the paper after a change, or "as released"."""
-    return _place(by_change(table, name).get(change, {}), name, method)
-
-
-def tau(table: pd.DataFrame, name: str) -> str:
-    """Kendall's tau of our means of a data set with the paper's."""
-    found = _tau(_main(table), name)
-    return NOT_RUN if found is None else f"{found[0]:+.2f}"
-
-
-def by_change(table: pd.DataFrame, name: str) -> dict[str, Cells]:
-    """Change -> means and intervals by (method, data set).
-
-    A method that a change is not about keeps the numbers of the released protocol there.
-    """
-    rows = own_metric(table[table["dataset"] == name])
-    values = samples(rows, ["method", "settings"])
-    kinds = {key: mean_interval(each) for key, each in values.items()}
-    found: dict[str, Cells] = {}
-    for change in (_AS_IT_IS, *CHANGES):
-        cells = {}
-        for method in FORMS:
-            own = changes_of(name, method).get(change, {})
-            wanted = {**settings_of(name, method)[0], **own}
-            for (other, settings), cell in kinds.items():
-                if other == method and _same(json.loads(settings), wanted):
-                    cells[method, name] = cell
-        about = [m for m in FORMS if change in changes_of(name, m) and (m, name) in cells]
-        if cells and (change == _AS_IT_IS or about):
-            found[change] = cells
-    return found
-
-
-def _same(settings: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether settings are those; --quick has other epochs, and some of the rows."""
-    quick = {"rows", "epochs"} if "rows" in settings else set()
-    return all(
-        settings.get(key) == wanted.get(key) for key in {*settings, *wanted} if key not in quick
-    )
-
-
-def main_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """The fits of Table 3: of GCM and IGCM those with what the code has."""
-    of = {
-        text: all(_MAIN[k] == v or v == 2 for k, v in _own(text)) for text in set(table["settings"])
-    }
-    return table[table["settings"].map(of).astype(bool)]
-
-
-def _main(table: pd.DataFrame) -> dict[Any, Interval]:
-    """Means and intervals of these fits by (method, data set)."""
-    return intervals(own_metric(main_rows(table)), "method", "dataset")
-
-
-def _compared(found: Cells) -> list[str]:
-    """The data sets among the cells that are the paper's."""
-    there = {name for _, name in found}
-    return [name for name, task in TASKS.items() if name in there and not task.stand_in]
-
-
-def _own(settings: str) -> tuple[tuple[str, Any], ...]:
-    """The settings of a network, those that a method has."""
-    found = json.loads(settings)
-    return tuple((key, found[key]) for key in _MAIN if key in found)
-
-
-def _tau(found: Cells, name: str) -> tuple[float, float] | None:
-    theirs = {method: cell for (method, of), cell in paper_table_3().items() if of == name}
-    if not all((method, name) in found for method in theirs):
-        return None
-    result = kendalltau(
-        [found[method, name].mean for method in theirs], [cell.mean for cell in theirs.values()]
-    )
-    return float(result.statistic), float(result.pvalue)
-
-
-def _place(found: Cells, name: str, method: str) -> str:
-    """The place of a method among the nine of the paper."""
-    among = {m: found[m, name].mean for m in NINE if (m, name) in found}
-    if len(among) < len(NINE):
-        return "–"
-    sign = 1.0 if TASKS[name].lower_is_better else -1.0
-    return str(1 + sum(sign * mean < sign * among[method] for mean in among.values()))
+    own = {key: values[key[0], _OWN, key[2]] for key in values if (key[0], _OWN, key[2]) in values}
+    return values, gaps(values, own, test_to_train=0.0)

@@ -40,7 +40,8 @@ def draw_credit(scores: pd.DataFrame, falls: pd.DataFrame, path: Path) -> None:
     figure, (left, right) = plt.subplots(1, 2, sharey=True, width_ratios=(3, 2), **options)
     for name, found in of_table.items():
         colour, marker = _LOOKS[name]
-        known = [(100 * found[m].of["AUC"].mean, y) for y, m in enumerate(methods) if m in found]
+        keys = [(y, (method, "AUC")) for y, method in enumerate(methods)]
+        known = [(100 * found[key].mean, y) for y, key in keys if key in found]
         looks: Any = {"s": 26, "color": colour, "marker": marker, "alpha": 0.85, "zorder": 3}
         left.scatter(*zip(*known, strict=True), label=TITLES[name], **looks)
     left.axvline(0.0, color="0.5", linewidth=0.9, zorder=1)

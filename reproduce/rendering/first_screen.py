@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from reproduce import timing
-from reproduce.ablations.latent_sizes import LATENT_DIMENSIONS, SAMPLE_NUMBERS, with_sizes
+from reproduce.ablations import latent_sizes
 from reproduce.data.datasets import SIZES
 from reproduce.data.simulation import LEVELS
-from reproduce.intervals import Interval, meet
-from reproduce.released.tables import main_rows
+from reproduce.intervals import Interval, mean_intervals, meet, samples
 from reproduce.rendering.markdown import markdown
-from reproduce.rendering.tables import intervals, paper_cells, paper_table_3
-from reproduce.tasks import TASKS, own_metric
+from reproduce.rendering.tables import paper_cells, paper_table_3, scored
+from reproduce.tasks import TASKS
 
 #: What a cell says: whether the two numbers meet; None where ours cannot be had.
 COLOURS: dict[bool | None, str] = {
@@ -29,10 +29,7 @@ Cells = Mapping[Any, Interval]
 
 def report(results: Mapping[str, pd.DataFrame], table: str) -> str:
     """One of the paper's tables: "1", "2", "3", "6", "7" or "8"."""
-    made: str = {"1": _errors, "2": _sizes, "3": _scores, "8": _times}.get(table, _ablation)(
-        results, *(["GCM", "IGCM"][int(table) - 6 :][:1] if table in "67" else [])
-    )
-    return made
+    return _TABLES[table](results)
 
 
 def counts(text: str) -> str:
@@ -63,8 +60,9 @@ def _cells(
 
 def _errors(results: Mapping[str, pd.DataFrame]) -> str:
     theirs = paper_cells("quantile_mae", "method", "r", "mae", "ci95")
-    means = intervals(results["quantile_paper_setting"], "method", "metric")
-    ours = {(method, float(name.partition("=")[2])): cell for (method, name), cell in means.items()}
+    values = samples(results["quantile_paper_setting"], ["method", "metric"])
+    means = mean_intervals(values)
+    ours = {(m, float(name.removeprefix("MAE r="))): cell for (m, name), cell in means.items()}
     return _cells(ours, theirs, {level: f"r = {level}" for level in LEVELS}, "Table 1, error")
 
 
@@ -84,33 +82,36 @@ def _sizes(results: Mapping[str, pd.DataFrame]) -> str:
 
 
 def _scores(results: Mapping[str, pd.DataFrame]) -> str:
-    ours = intervals(own_metric(main_rows(results["public_released"])), "method", "dataset")
-    there = {key: cell for key, cell in ours.items() if not TASKS[key[1]].stand_in}
+    values, *_ = scored(results["released"])
+    ours = mean_intervals({key: v for key, v in values.items() if not TASKS[key[1]].stand_in})
     columns = {name: f"{task.paper}, {task.metric}" for name, task in TASKS.items()}
-    return _cells(there, paper_table_3(), columns, "Table 3")
+    return _cells(ours, paper_table_3(), columns, "Table 3")
 
 
-def _ablation(results: Mapping[str, pd.DataFrame], method: str) -> str:
-    paper = paper_cells("ablation_adult", "method", "sample_number", "latent_dim", "auc", "ci95")
-    theirs = {(f"N = {n}", d): cell for (m, n, d), cell in paper.items() if m == method}
-    rows = with_sizes(results["ablation_released"])
-    means = intervals(rows[rows["method"] == method], "N", "D")
-    ours = {(f"N = {n}", d): cell for (n, d), cell in means.items() if n in SAMPLE_NUMBERS}
-    number = 6 + (method == "IGCM")
-    return _cells(
-        ours, theirs, {d: f"D = {d}" for d in LATENT_DIMENSIONS}, f"Table {number}, {method}"
-    )
+def _ablation(results: Mapping[str, pd.DataFrame], method: str, title: str) -> str:
+    ours, theirs = latent_sizes.cells_of(results["ablation_released"], method)
+    return _cells(ours, theirs, latent_sizes.COLUMNS, title)
 
 
 def _times(results: Mapping[str, pd.DataFrame]) -> str:
-    paper, ours = timing.paper_times().droplevel("x"), timing.by_revenues(results["timing"])
-    ways = {method: "cached" if method == "GCM" else "one by one" for method in paper.index}
-    lines = []
-    counts = [n for n in paper.columns if n in ours.columns]
-    for method, times in zip(paper.index, paper[counts].to_numpy(), strict=True):
-        if (method, ways[method]) not in ours.index:
-            continue
-        pairs = zip(ours[counts].T[method, ways[method]], times, strict=True)
-        cells = [f"{COLOURS[None]} {our:.1f} / {their:.1f}" for our, their in pairs]
-        lines.append([f"{method}, {ways[method]}", *cells])
-    return markdown(["Table 8, ms", *(f"R = {n}" for n in counts)], lines)
+    paper, measured = timing.paper_times().droplevel("x"), timing.by_revenues(results["timing"])
+    ours: dict[Any, Interval] = {}
+    theirs: dict[Any, Interval] = {}
+    counts = [n for n in paper.columns if n in measured.columns]
+    for method in paper.index:
+        way = "cached" if method == "GCM" else "one by one"
+        for n in counts:
+            key = f"{method}, {way}", n
+            ours[key] = Interval(measured.loc[(method, way), n], math.nan, 1)
+            theirs[key] = Interval(paper.loc[method, n], math.nan, 1)
+    return _cells(ours, theirs, {n: f"R = {n}" for n in counts}, "Table 8, ms", digits=1)
+
+
+_TABLES: dict[str, Callable[..., str]] = {
+    "1": _errors,
+    "2": _sizes,
+    "3": _scores,
+    "6": partial(_ablation, method="GCM", title="Table 6, GCM"),
+    "7": partial(_ablation, method="IGCM", title="Table 7, IGCM"),
+    "8": _times,
+}

@@ -66,7 +66,10 @@ def grid(
     :param order: of the methods, of which those without a cell are left out; by default
         `known_first`.
     :param full_first: whether only cells with as many fits as any of their column can be in bold.
+    :raises LookupError: without a cell.
     """
+    if not cells:
+        raise LookupError("no cells")
     marks = marks or {}
     most = {name: _most({key: c for key, c in cells.items() if key[1] == name}) for name in columns}
     rivals = {k: c for k, c in cells.items() if not full_first or _fits(c) == most.get(k[1])}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -11,7 +12,7 @@ from reproduce import public
 from reproduce.curves import survival
 from reproduce.defaults import credit
 from reproduce.methods import NETWORKS
-from reproduce.released import tables as released_tables
+from reproduce.released.tables import main_rows
 from reproduce.rendering import many_sets
 from reproduce.rendering.markdown import known_first
 from reproduce.runs import KEY, Refused, read_results
@@ -56,7 +57,7 @@ def _planned() -> dict[str, int]:
     counts |= {file: counts[file] // 2 for file in CHANGES_OF}  # which have five seeds
     tuned = {"quantile_tuning": "quantile", "public_tuning": "public_held-out"}
     counts |= {file: counts[of] // 10 * len(DESIGN) for file, of in tuned.items()}
-    spaces = sum(method.space is not None for method in search.SEARCHED.values())
+    spaces = sum(bool(method.settings) for method in search.SEARCHED.values())
     for plan, trials, final in zip(search.PLANS.values(), TRIALS_OF, FINALS_OF, strict=True):
         counts[trials] = plan.trials * (plan.splits if plan.nested else 1) * spaces
         counts[final] = plan.splits * len(search.SEARCHED)
@@ -74,32 +75,25 @@ FILES = {
 }
 #: Files with fewer fits than planned: their tables say of how many splits each number is.
 GROWING = (*SURVIVAL, "ordinal", "distribution", "public_positive")
-#: Files in which a method may have several settings on one split.
-MANY_SETTINGS = {"quantile_tuning", "public_tuning", *TRIALS_OF, *CHANGES_OF}
-MANY_SETTINGS |= {"ablation", "ablation_released", "timing", "public_released"}
-MANY_SETTINGS |= {"public_positive", "primitives", "credit_falls"}
-
-
-class NotRun(KeyError):
-    """There are no results in a file."""
 
 
 class Results(dict[str, pd.DataFrame]):
-    """Tables of results by the name of their file.
+    """Tables of results by the name of their file, and those of `JOINED`.
 
-    :raises NotRun: for a table that is not there.
+    :raises KeyError: with the name of a file, for a table that is not there.
     """
 
-    def __missing__(self, name: str) -> pd.DataFrame:
-        raise NotRun(name)
+    def __missing__(self, name: str) -> Any:
+        if name not in JOINED:
+            raise KeyError(name)
+        return JOINED[name](self)
 
 
 def read(folder: Path, device: str = "cpu") -> Results:
     """Every table that is there and has rows, in an order that its file does not decide.
 
     :param device: of the rows; only the table of times has those of all devices.
-    :raises Refused: if there is no such folder, or a method has two settings on one split where
-        there should be one.
+    :raises Refused: if there is no such folder.
     """
     if not folder.is_dir():
         raise Refused(f"--results {folder}: there is no such folder")
@@ -111,8 +105,6 @@ def read(folder: Path, device: str = "cpu") -> Results:
             table = read_results(path).sort_values([*KEY, "metric", "device"], kind="stable")
             if path.stem != "timing":
                 table = table[table["device"] == device]
-            if path.stem not in MANY_SETTINGS:
-                _check_settings(table, path)
             if len(table):
                 results[path.stem] = table.reset_index(drop=True)
     files = {file.stem: file for file in sorted((folder / "quantile_curves").glob("*.csv"))}
@@ -122,45 +114,42 @@ def read(folder: Path, device: str = "cpu") -> Results:
     return results
 
 
-def _check_settings(table: pd.DataFrame, path: Path) -> None:
-    identity = [name for name in KEY if name != "settings"]
-    twice = table[table.duplicated([*identity, "metric"])]
-    if len(twice):
-        row = twice.iloc[0]
-        raise Refused(
-            f"{path}: {row['method']} on {row['dataset']}, seed {row['seed']} has two settings, "
-            "expected one: remove the rows of the other (a --quick run?)"
-        )
-
-
 def joined(results: Results, files: Iterable[str]) -> pd.DataFrame:
     """The tables of those of some files that are there.
 
-    :raises NotRun: with the first one, if none is.
+    :raises KeyError: with the first one, if none is.
     """
     first, *_ = files = list(files)
     there = [results[file] for file in files if file in results]
     return pd.concat(there, ignore_index=True) if there else results[first]
 
 
-def main_rows(results: Results) -> pd.DataFrame:
-    """Those of the released protocol that are the paper's Table 3."""
-    return released_tables.main_rows(results["public_released"])
-
-
-def pooled(results: Results) -> pd.DataFrame:
+def _pooled(results: Results) -> pd.DataFrame:
     """The held-out fits on the splits of both rounds, and those of members."""
     return joined(results, ["public_members", "public_held-out", "public_confirmation"])
 
 
-def many(results: Results) -> pd.DataFrame:
+def _many(results: Results) -> pd.DataFrame:
     """All fits that are compared with members over the data sets.
 
     The final fits of the search; IGCM and the networks, which it lacks, on the held-out splits of
     default members; and defaults on the untouched sets.
     """
-    held_out = pooled(results)
+    held_out = results["pooled"]
     held_out = held_out[held_out["method"].isin(["IGCM", *NETWORKS, "Members, default"])]
     held_out = held_out.replace({"method": {"Members, default": many_sets.REFERENCE}})
-    there = [results[name] for name in ("untouched",) if name in results]
-    return pd.concat([joined(results, FINALS_OF), held_out, *there], ignore_index=True)
+    return pd.concat([results["finals"], held_out, results["untouched"]], ignore_index=True)
+
+
+#: Name in place of that of a file -> the rows of several or some of one; None: of the paper.
+JOINED: dict[str, Callable[[Results], pd.DataFrame | None]] = {
+    "paper": lambda results: None,
+    "released": lambda results: main_rows(results["public_released"]),
+    # Other maps to positive weights, and the paper's own of the released protocol.
+    "positive_maps": lambda results: pd.concat([results["public_positive"], results["released"]]),
+    "finals": lambda results: joined(results, FINALS_OF),
+    "pooled": _pooled,
+    "credit": lambda results: joined(results, CREDIT_FILES),
+    "many": _many,
+    "survival": lambda results: joined(results, SURVIVAL),
+}

@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
 
 from reproduce.intervals import (
-    LEVEL,
     TEST_TO_TRAIN,
     Interval,
     Place,
-    holm,
-    mean_interval,
+    bare_means,
+    gaps,
+    mean_intervals,
     ranking,
     samples,
+    stars,
 )
 from reproduce.methods import METHODS
-from reproduce.rendering.markdown import NOT_RUN, beside, grid, known_first, markdown, shown
+from reproduce.methods.spaces import SEARCHED
+from reproduce.rendering.markdown import NOT_RUN, beside, grid, known_first, markdown, number, shown
 from reproduce.tasks import PAPER, TASKS, own_metric
 
+#: Metrics that are better where higher; the others are errors and times.
+HIGHER = ("AUC", "accuracy", "log score", "quadratic kappa")
+#: Metrics of which neither the lowest nor the highest is best.
+_NEUTRAL = ("coverage", "width", "crossings", "seconds")
 #: Settings that are the same for every method of a data set, and not searched.
 _SHARED = {
     *("epochs", "batch_size", "optimizer", "schedule", "validation", "num_particles"),
     *("num_samples", "rows", "steps", "elbo", "noise", "revenue_map"),
 }
-
-
-def intervals(table: pd.DataFrame, *by: str) -> dict[Any, Interval]:
-    """Mean and plain interval of every group of rows."""
-    return {key: mean_interval(values) for key, values in samples(table, [*by]).items()}
+#: The order of the tables of the search.
+_SEARCHED_FIRST = [*dict.fromkeys([*SEARCHED, *sorted(METHODS)])]
+#: (method, data set or metric) -> values by split and seed.
+Values = Mapping[tuple[Any, Any], pd.Series]
 
 
 def paper_cells(file: str, *columns: str) -> dict[Any, Interval]:
@@ -50,8 +56,25 @@ def paper_table_3() -> dict[tuple[str, str], Interval]:
     return {(method, names[title]): cell for (method, title), cell in cells.items()}
 
 
-def titles(names: Iterable[str], metric: bool = True) -> dict[str, str]:
-    """Headings of the data sets among some names, in the order of the paper."""
+def scored(
+    table: pd.DataFrame, *metrics: str
+) -> tuple[dict[tuple[str, str], pd.Series], dict[str, str], dict[str, bool]]:
+    """Values by method and data set, the headings of the data sets, and whether lower is better.
+
+    :param metrics: of which a data set has one, such as "AUC" and "RMSE"; that of each task by
+        default. Where there may be several a heading names the metric.
+    """
+    rows = table[table["metric"].isin(metrics)] if metrics else own_metric(table)
+    there = dict(zip(rows["dataset"], rows["metric"], strict=True))
+    columns = headings(there)
+    if len(metrics) != 1:
+        columns = {name: f"{title}, {there[name]}" for name, title in columns.items()}
+    lower = {name: there[name] not in HIGHER for name in columns}
+    return samples(rows, ["method", "dataset"]), columns, lower
+
+
+def headings(names: Iterable[str], metric: bool = False) -> dict[str, str]:
+    """Titles of data sets in the order of the paper, with the metric of the task if asked for."""
     there = set(names)
     return {
         name: f"{task.title}, {task.metric}" if metric else task.title
@@ -60,17 +83,12 @@ def titles(names: Iterable[str], metric: bool = True) -> dict[str, str]:
     }
 
 
-def _lower(names: Iterable[str]) -> dict[str, bool]:
-    return {name: TASKS[name].lower_is_better for name in names}
-
-
 def published(table: pd.DataFrame) -> str:
     """The metric of each task beside the paper's, of the data sets that are the same."""
     names = [name for name, task in TASKS.items() if task.paper and not task.stand_in]
-    rows = own_metric(table[table["dataset"].isin(names)])
+    values, columns, lower = scored(table[table["dataset"].isin(names)])
     partners = {name: method.paper for name, method in METHODS.items()}
-    ours = intervals(rows, "method", "dataset")
-    return beside(ours, paper_table_3(), partners, titles(names), _lower(names))
+    return beside(mean_intervals(values), paper_table_3(), partners, columns, lower)
 
 
 def seeds(table: pd.DataFrame) -> str:
@@ -82,37 +100,51 @@ def seeds(table: pd.DataFrame) -> str:
     return ", ".join(f"{counts[name]} on {title}" for name, title in there)
 
 
-def stand_ins(table: pd.DataFrame) -> str:
-    """The scores of data sets that take the place of one of the paper's."""
+def stand_ins(table: pd.DataFrame, *metrics: str) -> str:
+    """The scores of data sets that take the place of one of the paper's, beside nothing."""
     names = [name for name, task in TASKS.items() if task.stand_in]
-    return own_scores(table[table["dataset"].isin(names)])
+    values, columns, lower = scored(table[table["dataset"].isin(names)], *metrics)
+    return grid(mean_intervals(values), columns, lower)
 
 
-def own_scores(table: pd.DataFrame) -> str:
-    """Mean and plain interval of the metric of each task, compared with nothing."""
-    rows = own_metric(table)
-    columns = titles(rows["dataset"])
-    return grid(intervals(rows, "method", "dataset"), columns, _lower(columns))
+def means(table: pd.DataFrame, *metrics: str) -> str:
+    """Mean of every method and data set, the best of a data set in bold."""
+    values, columns, lower = scored(table, *metrics)
+    return grid(bare_means(values), columns, lower, order=_SEARCHED_FIRST, full_first=True)
 
 
-def places(
-    table: pd.DataFrame, name: str, metric: str | None = None, against: str | None = None
-) -> list[Place]:
+def differences(table: pd.DataFrame, reference: str, *metrics: str) -> str:
+    """Paired differences of a method to every other, positive where it is better.
+
+    With corrected 95 % intervals; * where the difference is not 0 at the level 0.05 after Holm's
+    correction over the data sets, against the method of the row.
+    """
+    values, columns, lower = scored(table, *metrics)
+    cells = to_reference(values, reference, lower)
+    return grid(cells, columns, marks=stars(cells, lambda key: key[0]), order=_SEARCHED_FIRST)
+
+
+def to_reference(
+    values: Values, reference: str, lower: Mapping[Any, bool], ratio: float = TEST_TO_TRAIN
+) -> dict[tuple[Any, Any], Interval]:
+    """By how much one method is better than each other one, in every column that has both."""
+    ours = {(m, c): values[reference, c] for m, c in values if (reference, c) in values}
+    others = {key: each for key, each in values.items() if key[0] != reference}
+    return gaps(ours, others, [name for name in lower if lower[name]], ratio)
+
+
+def places(table: pd.DataFrame, name: str, against: str | None = None) -> list[Place]:
     """The ranking of a data set, with corrected intervals of the paired differences.
 
-    :param metric: that of the task by default.
     :param against: the method that all are compared with; the first by default.
     """
-    task = TASKS[name]
-    lower = task.lower_is_better if metric is None else "error" in metric
-    rows = table[(table["dataset"] == name) & (table["metric"] == (metric or task.metric))]
-    values = samples(rows, "method")
-    ordered = {method: values[method] for method in known_first(values)}
-    return ranking(ordered, lower, TEST_TO_TRAIN, against)
+    values, _, lower = scored(table[table["dataset"] == name])
+    ordered = {m: values[m, name] for m in known_first(m for m, _ in values)}
+    return ranking(ordered, lower[name], TEST_TO_TRAIN, against)
 
 
 def ranked(
-    values: Mapping[Any, Mapping[str, pd.Series]],
+    values: Values,
     columns: Mapping[Any, str],
     lower: Mapping[Any, bool],
     order: Iterable[str] | None = None,
@@ -121,7 +153,6 @@ def ranked(
 ) -> str:
     """Means of every method in columns, the best of each in bold; * where one is behind it.
 
-    :param values: column -> method -> values.
     :param columns: column -> heading.
     :param lower: whether lower is better, of those columns of which one end is best.
     :param order: of the methods; that of `known_first` by default.
@@ -131,33 +162,40 @@ def ranked(
         and not by its own interval alone.
     """
     cells: dict[tuple[str, Any], Interval] = {}
-    marks: dict[tuple[str, Any], str] = {}
-    order = None if order is None else [*order]
-    for column, of in values.items():
-        there = known_first(of) if order is None else [name for name in order if name in of]
-        places = ranking({name: of[name] for name in there}, lower.get(column, True), ratio)
-        gaps = {place.method: place.behind for place in places if place.behind}
-        cells |= {(place.method, column): place.score for place in places}
-        if column in lower and family:
-            p_values = holm({name: gap.p_value for name, gap in gaps.items()})
-            marks |= {(name, column): "*" if p < LEVEL else "" for name, p in p_values.items()}
-        elif column in lower:
-            marks |= {(name, column): star(gap) for name, gap in gaps.items()}
-    return grid(cells, columns, lower, marks, order)
+    behind: dict[tuple[str, Any], Interval] = {}
+    methods = known_first(m for m, _ in values) if order is None else [*order]
+    for column in columns:
+        there = {m: values[m, column] for m in methods if (m, column) in values}
+        for place in ranking(there, lower.get(column, True), ratio):
+            cells[place.method, column] = place.score
+            if place.behind is not None and column in lower:
+                behind[place.method, column] = place.behind
+    marks = stars(behind, (lambda key: key[1]) if family else None)
+    return grid(cells, columns, lower, marks, methods)
 
 
-def ranked_scores(table: pd.DataFrame, metric: str | None = None) -> str:
+def ranked_scores(table: pd.DataFrame, *metrics: str) -> str:
     """A metric of every method on every data set; that of each task by default."""
-    rows = own_metric(table) if metric is None else table[table["metric"] == metric]
-    columns = titles(rows["dataset"], metric is None)
-    lower = _lower(columns) if metric is None else dict.fromkeys(columns, "error" in metric)
-    values = {name: samples(rows[rows["dataset"] == name], "method") for name in columns}
-    return ranked(values, columns, lower)
+    return ranked(*scored(table, *metrics))
 
 
-def star(difference: Interval | None) -> str:
-    """An asterisk where the interval of a difference excludes 0."""
-    return "*" if difference is not None and difference.excludes(0.0) else ""
+def compared(
+    table: pd.DataFrame,
+    order: Iterable[str] | None = None,
+    metrics: Iterable[str] | None = None,
+    independent: bool = False,
+    family: bool = True,
+) -> str:
+    """Metrics of one data set, all that are there by default; see `ranked`.
+
+    :param independent: whether every fit has rows of its own, as in a simulation.
+    """
+    values = samples(table, ["method", "metric"])
+    there = {metric for _, metric in values}
+    known = [m for m in metrics or dict.fromkeys(table["metric"]) if m in there]
+    columns = {metric: metric.replace("|", "\\|") for metric in known}
+    lower = {m: m not in HIGHER for m in known if not m.startswith(_NEUTRAL)}
+    return ranked(values, columns, lower, order, 0.0 if independent else TEST_TO_TRAIN, family)
 
 
 def standings(table: pd.DataFrame, before: pd.DataFrame, *ours: str) -> str:
@@ -166,19 +204,16 @@ def standings(table: pd.DataFrame, before: pd.DataFrame, *ours: str) -> str:
     :param before: results that the first of a data set is read from: the same or earlier ones.
     """
     lines = []
-    for name, title in titles(set(table["dataset"]) & set(before["dataset"])).items():
+    for name, title in headings(table["dataset"], metric=True).items():
         first = places(before, name)[0].method
-        rows = table[table["dataset"] == name]
-        if first not in set(rows["method"]):
-            continue  # nothing to compare with
-        ranked, texts = places(rows, name, against=first), {}
+        ranked, texts = places(table, name, against=first), {}
         for at, place in enumerate(ranked, start=1):
             gap = place.behind
-            behind = "" if gap is None else f", behind {shown(gap, mark=star(gap))}"
+            star = "*" if gap and gap.excludes(0.0) else ""
+            behind = "" if gap is None else f", behind {shown(gap, mark=star)}"
             texts[place.method] = f"{shown(place.score)}, place {at} of {len(ranked)}{behind}"
-        lines.append(
-            [title, f"{first}: {texts[first]}", *(texts.get(method, NOT_RUN) for method in ours)]
-        )
+        others = (texts.get(method, NOT_RUN) for method in ours)
+        lines.append([title, f"{first}: {texts[first]}", *others])
     return markdown(["Data set", "First", *ours], lines)
 
 
@@ -187,21 +222,19 @@ def averages(table: pd.DataFrame, metric: str) -> str:
     rows = own_metric(table) if metric == "seconds" else table[table["metric"] == metric]
     groups = rows.groupby(["method", "dataset"])
     found = groups["seconds"].median() if metric == "seconds" else groups["value"].mean()
-    cells = {key: f"{value:.3g}" for key, value in found.items()}
-    return _texts(cells, titles(rows["dataset"], False))
+    return _texts({key: f"{value:.3g}" for key, value in found.items()})
 
 
 def settings(table: pd.DataFrame) -> str:
     """The choice of the search: the values of the grid, then the method's own settings by name."""
-    columns = titles(table["dataset"], False) or dict.fromkeys(set(table["dataset"]), "Chosen")
-    cells = {
-        (method, name): "; ".join(_searched(str(method), s) for s in sorted(set(rows["settings"])))
-        for (method, name), rows in table.groupby(["method", "dataset"])
-    }
-    return _texts(cells, columns)
+    groups: Any = table.groupby(["method", "dataset"])["settings"].unique().items()
+    cells = {key: "; ".join(_searched(key[0], s) for s in sorted(each)) for key, each in groups}
+    return _texts(cells)
 
 
-def _texts(cells: dict[Any, str], columns: dict[str, str]) -> str:
+def _texts(cells: dict[Any, str]) -> str:
+    there = {name for _, name in cells}
+    columns = headings(there) or dict.fromkeys(there, "Chosen")
     lines = [
         [method, *(cells.get((method, name), NOT_RUN) for name in columns)]
         for method in known_first(method for method, _ in cells)
@@ -217,42 +250,9 @@ def _searched(method: str, text: str) -> str:
     return ", ".join([values, *(f"{name} {options[name]}" for name in own)])
 
 
-def score(table: pd.DataFrame, name: str, method: str, metric: str | None = None) -> float:
-    """Mean of a metric of a method on a data set, that of the task by default; NaN if not run."""
-    metric = metric or TASKS[name].metric
+def score(table: pd.DataFrame, name: str, method: str, metric: str | None = None) -> str:
+    """Mean of a metric of a method on a data set, that of the task by default."""
     rows = table[(table["dataset"] == name) & (table["method"] == method)]
-    return float(rows.loc[rows["metric"] == metric, "value"].mean())
-
-
-#: Metrics that are better where higher; the others are errors and times.
-HIGHER = ("AUC", "accuracy", "log score", "quadratic kappa")
-
-
-def every_metric(table: pd.DataFrame) -> str:
-    """Every metric of one data set."""
-    metrics = list(dict.fromkeys(table["metric"]))
-    values = {metric: samples(table[table["metric"] == metric], "method") for metric in metrics}
-    return ranked(
-        values, dict(zip(metrics, metrics, strict=True)), {m: m not in HIGHER for m in metrics}
-    )
-
-
-#: Metrics of which neither the lowest nor the highest is best.
-_NEUTRAL = ("coverage", "width", "crossings", "seconds")
-
-
-def compared(
-    table: pd.DataFrame, order: Sequence[str], metrics: Sequence[str], independent: bool = False
-) -> str:
-    """Metrics of one data set, with Holm's correction over the methods.
-
-    :param order: of the methods.
-    :param independent: whether every fit has rows of its own, as in a simulation.
-    """
-    rows = table.dropna(subset="value")
-    every = {metric: samples(rows[rows["metric"] == metric], "method") for metric in metrics}
-    values = {metric: of for metric, of in every.items() if of}
-    columns = {metric: metric.replace("|", "\\|") for metric in values}
-    lower = {m: m not in HIGHER for m in values if not m.startswith(_NEUTRAL)}
-    ratio = 0.0 if independent else TEST_TO_TRAIN
-    return ranked(values, columns, lower, order, ratio, family=True)
+    values = rows.loc[rows["metric"] == (metric or TASKS[name].metric), "value"]
+    mean = float(values.mean())
+    return NOT_RUN if math.isnan(mean) else number(mean)

@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -30,7 +28,6 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from pyro_gcm import data
-from pyro_gcm.training import Diverged
 from reproduce import tasks
 from reproduce.methods import Predictor, Rows, rows_of
 from reproduce.methods.spaces import SEARCHED
@@ -41,12 +38,13 @@ from reproduce.runs import (
     Settings,
     add_run_arguments,
     as_json,
+    nan_if_diverged,
     positive_count,
     read_results,
     run_fits,
 )
 from reproduce.scores import distribution_scores
-from reproduce.searching.tuning import VALIDATION_LOSS, Trials
+from reproduce.searching.tuning import VALIDATION_LOSS, Finished, best_of, proposed
 from reproduce.study import print_tables
 
 
@@ -109,68 +107,61 @@ def _aside(count: int) -> tuple[Tensor, Tensor]:
     return order[:size], order[size:]
 
 
+def _metrics(fit: Fit) -> list[str]:
+    if fit.protocol == "trials":
+        return [VALIDATION_LOSS]
+    response = tasks.load(fit.dataset, fit.variant).response
+    return ["AUC" if response == "binary" else "RMSE", "log score"]
+
+
+@nan_if_diverged(_metrics)
 def run(fit: Fit, device: str = "cpu") -> Scores:
-    """One trial or one final fit; NaN where it diverged."""
-    plan, settings = PLANS[fit.dataset], fit.options
-    limit, folds = settings.pop("rows", None), settings.pop("folds")
-    dataset = tasks.load(fit.dataset, fit.variant)
+    """One trial or one final fit."""
+    dataset, start = tasks.load(fit.dataset, fit.variant), time.process_time()
     with threadpool_limits(1):
-        if fit.protocol == "trials":
-            rows = searched_rows(dataset, plan, fit.split)[:limit]
-            return _trial(fit, dataset, rows, settings, folds)
-        learn, test = (part[:limit] for part in tested_rows(dataset, plan, fit.split))
-        return _final(fit, dataset, learn, test, settings, folds)
+        scores = (_trial if fit.protocol == "trials" else _final)(fit, dataset)
+    return {"seconds": time.process_time() - start, **scores}
 
 
-def _fifths(rows: Tensor, folds: int) -> Iterator[list[Tensor]]:
-    """The fifths of some rows, which are in random order: the last fifth another one each time."""
-    parts = list(rows.tensor_split(5))
-    for fold in range(folds):
-        yield parts[fold:] + parts[:fold]
+def _stopped(
+    fit: Fit, dataset: data.Dataset, rows: Tensor, grow: int
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Fits on so many fifths that stop early on the next one.
+
+    :param rows: in random order; their last fifth is another one in each rotation.
+    :returns: outcomes and predictions of the last fifths, and the mean number of rounds.
+    """
+    outcomes, predicted, rounds = [], [], []
+    for fold in range(fit.options["folds"]):
+        parts = [*rows.tensor_split(5)]
+        parts = parts[fold:] + parts[:fold]
+        model, found = _fit(fit, dataset, torch.cat(parts[:grow]), rows_of(dataset, parts[grow]))
+        last = parts[-1]
+        outcomes.append(dataset.y[last].numpy())
+        predicted.append(model.predict(dataset.x[last], dataset.r[last]).double().numpy())
+        rounds.append(found)
+    return np.concatenate(outcomes), np.concatenate(predicted), float(np.mean(rounds))
 
 
-def _trial(fit: Fit, dataset: data.Dataset, rows: Tensor, settings: Settings, folds: int) -> Scores:
+def _trial(fit: Fit, dataset: data.Dataset) -> Scores:
     """The loss on fifths that neither trained the model nor stopped it."""
-    start = time.process_time()
-    predicted, judged, rounds = [], [], []
-    try:
-        for *grow, stop, judge in _fifths(rows, folds):
-            model, found = _fit(fit, dataset, torch.cat(grow), rows_of(dataset, stop), settings)
-            predicted.append(_predict(model, dataset, judge))
-            judged.append(dataset.y[judge].numpy())
-            rounds.append(found)
-        y, prediction = np.concatenate(judged), np.concatenate(predicted)
-        loss = log_loss if dataset.response == "binary" else root_mean_squared_error
-        scores = {VALIDATION_LOSS: float(loss(y, prediction)), "epochs": float(np.mean(rounds))}
-    except Diverged:
-        scores = {VALIDATION_LOSS: math.nan, "epochs": 0}
-    return {**scores, "seconds": time.process_time() - start}
+    rows = searched_rows(dataset, PLANS[fit.dataset], fit.split)[: fit.options.get("rows")]
+    y, prediction, rounds = _stopped(fit, dataset, rows, 3)
+    loss = log_loss if dataset.response == "binary" else root_mean_squared_error
+    return {VALIDATION_LOSS: float(loss(y, prediction)), "epochs": rounds}
 
 
-def _final(
-    fit: Fit, dataset: data.Dataset, learn: Tensor, test: Tensor, settings: Settings, folds: int
-) -> Scores:
+def _final(fit: Fit, dataset: data.Dataset) -> Scores:
     """Scores on the test rows of a fit to all training rows, and the times it took."""
-    start = time.process_time()
-    errors, found = [], []
-    try:
-        for *grow, stop in _fifths(learn, folds):
-            model, rounds = _fit(fit, dataset, torch.cat(grow), rows_of(dataset, stop), settings)
-            errors.append(dataset.y[stop].numpy() - _predict(model, dataset, stop))
-            found.append(rounds)
-        stopped = time.process_time()
-        rounds = round(float(np.mean(found)))
-        model, _ = _fit(fit, dataset, learn, rounds, settings)
-    except Diverged:
-        metrics = ("AUC" if dataset.response == "binary" else "RMSE", "log score")
-        return {
-            **dict.fromkeys(metrics, math.nan),
-            **{"seconds": time.process_time() - start, "epochs": 0},
-        }
+    rows, start = tested_rows(dataset, PLANS[fit.dataset], fit.split), time.process_time()
+    learn, test = (part[: fit.options.get("rows")] for part in rows)
+    y, prediction, found = _stopped(fit, dataset, learn, 4)
+    stopped, rounds = time.process_time(), round(found)
+    model, _ = _fit(fit, dataset, learn, rounds)
     end = time.process_time()
     spread = None
     if dataset.response == "continuous" and not SEARCHED[fit.method].density:
-        spread = float(np.sqrt(np.mean(np.concatenate(errors) ** 2)))
+        spread = root_mean_squared_error(y, prediction)
     return {
         **distribution_scores(dataset, [model], test, spread=spread),
         "stopping seconds": stopped - start,
@@ -182,13 +173,10 @@ def _final(
 
 
 def _fit(
-    fit: Fit, dataset: data.Dataset, index: Tensor, until: Rows | int, settings: Settings
+    fit: Fit, dataset: data.Dataset, index: Tensor, until: Rows | int
 ) -> tuple[Predictor, int]:
+    settings = {key: v for key, v in fit.options.items() if key not in ("folds", "rows")}
     return SEARCHED[fit.method].fit(rows_of(dataset, index), until, settings, fit.seed)
-
-
-def _predict(model: Predictor, dataset: data.Dataset, index: Tensor) -> np.ndarray:
-    return model.predict(dataset.x[index], dataset.r[index]).double().numpy()
 
 
 def _milliseconds(model: Predictor, dataset: data.Dataset, test: Tensor) -> float:
@@ -212,57 +200,43 @@ def search(name: str, splits: range, arguments: argparse.Namespace) -> dict[tupl
     :returns: (method, split) -> settings, the same for all splits where rows are set aside.
     """
     plan, path = PLANS[name], arguments.output / f"search_trials_{name}.csv"
+    dataset = tasks.load(name, "default")
     shared = {"folds": plan.folds, **({"rows": QUICK_ROWS} if arguments.quick else {})}
     searches = [str(split) for split in splits] if plan.nested else [ASIDE_SPLIT]
-    studies = {
-        (method, split): _trials(name, method, split, shared)
-        for split in searches
-        for method in arguments.methods
-        if SEARCHED[method].space is not None
-    }
-    stored = _stored(path, name, shared)
+    every = [(m, s) for s in searches for m in arguments.methods if SEARCHED[m].settings]
+    stored = _stored(path, shared)
     for number in range(QUICK_TRIALS if arguments.quick else arguments.trials or plan.trials):
         missing = []
-        for (method, split), study in studies.items():
-            finished, _ = stored.get((method, split, number), (None, 0.0))
-            settings = as_json({**study.ask(finished), **shared})
-            if finished is None:
-                of = "search", name, "default", "trials", split, number, method
-                missing.append(Fit(*of, settings))
+        for method, split in every:
+            finished = stored.get((method, split), [])
+            if len(finished) <= number:
+                rows = searched_rows(dataset, plan, split)[: shared.get("rows")]
+                space = partial(SEARCHED[method].space, rows=len(rows) * 3 // 5)
+                told = f"{name}/{method}/{split}", space, SEARCHED[method].default, finished
+                settings = as_json({**proposed(*told), **shared})
+                known = "search", name, "default", "trials", split, number, method
+                missing.append(Fit(*known, settings))
         if missing:
             run_fits(path, missing, run, arguments)
-            stored = _stored(path, name, shared)
-        for key, study in studies.items():
-            study.tell(stored[(*key, number)][1])
-    chosen = {key: as_json({**study.best(), **shared}) for key, study in studies.items()}
+            stored = _stored(path, shared)
+    trials = number + 1
+    best = {key: best_of(f"{name}/{'/'.join(key)}", stored[key][:trials]) for key in every}
     return {
-        (method, str(split)): chosen.get(
-            (method, str(split) if plan.nested else ASIDE_SPLIT), as_json(shared)
-        )
+        (method, str(split)): as_json({**best.get((method, searched), {}), **shared})
         for method in arguments.methods
         for split in splits
+        for searched in [str(split) if plan.nested else ASIDE_SPLIT]
     }
 
 
-def _trials(name: str, method: str, split: str, shared: Settings) -> Trials:
-    dataset, entry = tasks.load(name, "default"), SEARCHED[method]
-    rows = searched_rows(dataset, PLANS[name], split)[: shared.get("rows")]
-    sizes = {"n": len(rows) * 3 // 5, "d": dataset.x_dim + dataset.r_dim}
-    assert entry.space is not None
-    return Trials(f"{name}/{method}/{split}", partial(entry.space, **sizes), entry.default)
-
-
-def _stored(
-    path: Path, name: str, shared: Settings
-) -> dict[tuple[str, str, int], tuple[Settings, float]]:
-    """(method, split, number) -> settings and loss of the finished trials of a data set."""
-    table = read_results(path)
-    trials: dict[tuple[str, str, int], tuple[Settings, float]] = {}
-    for row in table[table["dataset"] == name].to_dict("records"):
+def _stored(path: Path, shared: Settings) -> dict[tuple[str, str], Finished]:
+    """(method, split) -> the finished trials in their order."""
+    trials: dict[tuple[str, str], Finished] = {}
+    for row in read_results(path).sort_values("seed", kind="stable").to_dict("records"):
         settings = json.loads(row["settings"])
         if {key: settings.pop(key) for key in ("folds", "rows") if key in settings} == shared:
-            key = (row["method"], row["split"], int(row["seed"]))
-            trials.setdefault(key, (settings, float(row["value"])))
+            key = row["method"], row["split"]
+            trials.setdefault(key, []).append((settings, float(row["value"])))
     return trials
 
 

@@ -111,51 +111,43 @@ def add_tune_argument(parser: argparse.ArgumentParser) -> None:
 
 #: Trials before TPE's model is used: the default, and random ones.
 STARTUP = 8
+#: Settings and losses of the finished trials of one search; a loss is NaN if they diverged.
+Finished = list[tuple[Settings, float]]
 
 
-class Trials:
-    """Trials of one method on some rows, by Optuna's TPE, one after the other.
+def proposed(
+    name: str, space: Callable[[Any], Settings], default: Settings, finished: Finished
+) -> Settings:
+    """The settings of the next trial of a search, by Optuna's TPE.
 
-    The sampler is seeded anew for each trial, from the name of the study and the number of the
-    trial: a study that is told the finished trials of another one goes on as that one would have.
+    The sampler is seeded anew for each trial, from the name of the search and the number of the
+    trial, so that a search that was interrupted goes on as it would have.
 
-    :param name: what tells this study from the others.
-    :param space: of a trial; see `reproduce.methods.spaces.Searched`, with the sizes filled in.
+    :param space: of a trial.
     :param default: the searched values of the first trial.
     """
+    import optuna
 
-    def __init__(self, name: str, space: Callable[[Any], Settings], default: Settings) -> None:
-        import optuna
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study()
+    for settings, loss in finished:
+        study.enqueue_trial(settings)
+        trial = study.ask()
+        space(trial)
+        study.tell(trial, math.inf if math.isnan(loss) else loss)
+    seed = zlib.crc32(f"{name}/{len(finished)}".encode())
+    study.sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP)
+    if not finished:
+        study.enqueue_trial(default)
+    return space(study.ask())
 
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self.name, self.space, self.default = name, space, default
-        self.study, self.told = optuna.create_study(), list[tuple[float, Settings]]()
 
-    def ask(self, finished: Settings | None = None) -> Settings:
-        """The settings of the next trial; `finished` are those that it had in an earlier run."""
-        from optuna.samplers import TPESampler
+def best_of(name: str, finished: Finished) -> Settings:
+    """The settings with the lowest loss; the first of them if tied.
 
-        number = len(self.told)
-        seed = zlib.crc32(f"{self.name}/{number}".encode())
-        self.study.sampler = TPESampler(seed=seed, n_startup_trials=STARTUP)
-        if finished is not None or number == 0:
-            self.study.enqueue_trial(finished or self.default)
-        self.trial = self.study.ask()
-        self.asked = self.space(self.trial)
-        return self.asked
-
-    def tell(self, loss: float) -> None:
-        """The loss of the settings that were asked for; NaN if they diverged."""
-        loss = math.inf if math.isnan(loss) else loss
-        self.study.tell(self.trial, loss)
-        self.told.append((loss, self.asked))
-
-    def best(self) -> Settings:
-        """The settings with the lowest loss; the first of them if tied.
-
-        :raises Refused: if every trial diverged.
-        """
-        loss, settings = min(self.told, key=lambda each: each[0])
-        if math.isinf(loss):
-            raise Refused(f"every trial of {self.name} diverged")
-        return settings
+    :raises Refused: if every trial diverged.
+    """
+    known = [(settings, loss) for settings, loss in finished if not math.isnan(loss)]
+    if not known:
+        raise Refused(f"every trial of {name} diverged")
+    return min(known, key=lambda each: each[1])[0]

@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from reproduce import tasks
 from reproduce.intervals import Interval, holm, mean_interval
 from reproduce.methods import Rows
 from reproduce.methods.spaces import SEARCHED, Searched
-from reproduce.rendering.search_tables import differences, means
+from reproduce.rendering.tables import differences, means
 from reproduce.runs import Fit, Refused, as_json, read_results
 from reproduce.searching import search, tuning
 from reproduce.searching.tuning import VALIDATION_LOSS
@@ -24,12 +25,10 @@ from reproduce.searching.tuning import VALIDATION_LOSS
 ROWS = 500
 
 
-def space(trial, n, d):
-    return {
-        "shift": trial.suggest_float("shift", -2.0, 2.0),
-        "kind": trial.suggest_categorical("kind", ["a", "b"]),
-        "sizes": [n, d],
-    }
+SPACE = {
+    "shift": {"default": -1.0, "range": [-2.0, 2.0]},
+    "kind": {"default": "a", "choices": ["a", "b"]},
+}
 
 
 def rounds(stop):
@@ -66,9 +65,8 @@ def given(monkeypatch):
     monkeypatch.setattr(tasks, "load", lambda name, variant: loaded[kinds.get(name, "binary")])
     for name in list(SEARCHED):
         monkeypatch.delitem(SEARCHED, name)
-    default = {"shift": -1.0, "kind": "a"}
     for name in ("first", "second"):
-        monkeypatch.setitem(SEARCHED, name, Searched(space, fit, default))
+        monkeypatch.setitem(SEARCHED, name, Searched(SPACE, fit))
     return given
 
 
@@ -217,34 +215,27 @@ def test_rows_of_quick_fits_are_no_trials_of_others(given, tmp_path):
     assert len(given) == 4 * (2 + 2)
 
 
-def test_a_study_depends_on_its_name_its_number_and_what_it_was_told():
-    def run(name, losses, finished=()):
-        study = tuning.Trials(name, lambda trial: space(trial, 5, 2), {"shift": 0.5, "kind": "b"})
-        for at, loss in enumerate(losses):
-            proposed = study.ask(finished[at] if at < len(finished) else None)
-            study.tell(loss(proposed["shift"]))
-            made.append(proposed)
-        return study
+def test_a_proposal_depends_on_the_name_the_number_and_what_is_known():
+    space = partial(Searched(SPACE, None).space, rows=100)
 
-    near, far, diverging = (lambda s: abs(s - 1.5)), (lambda s: -abs(s)), (lambda s: math.nan)
-    every = []
-    for name, loss in (("a", near), ("a", near), ("b", near), ("a", far)):
-        made = []
-        study = run(name, [loss] * 14)
-        every.append(made)
-        assert study.best() == min(made, key=lambda each: loss(each["shift"]))
-    one, same, named, told = every
-    assert one[0] == {"shift": 0.5, "kind": "b", "sizes": [5, 2]}
-    assert one == same
-    assert one[0] == named[0]
-    assert one[1] != named[1]
-    assert one[: tuning.STARTUP] == told[: tuning.STARTUP]
-    assert one[-1] != told[-1]
-    made = []
-    run("a", [near] * 14, finished=json.loads(json.dumps(one[:11])))
-    assert made == one
+    def run(name, loss, known=()):
+        trials = list(known)
+        while len(trials) < 14:
+            settings = tuning.proposed(name, space, {"shift": 0.5, "kind": "b"}, trials)
+            trials.append((settings, loss(settings["shift"])))
+        return trials
+
+    near, far = (lambda shift: abs(shift - 1.5)), (lambda shift: -abs(shift))
+    one, named, told = run("a", near), run("b", near), run("a", far)
+    assert one[0][0] == named[0][0] == {"shift": 0.5, "kind": "b"}
+    assert one[1][0] != named[1][0]
+    first = slice(tuning.STARTUP)
+    assert [each for each, _ in one[first]] == [each for each, _ in told[first]]
+    assert one[-1][0] != told[-1][0]
+    assert run("a", near, [(json.loads(json.dumps(s)), loss) for s, loss in one[:11]]) == one
+    assert tuning.best_of("a", one) == min(one, key=lambda each: each[1])[0]
     with pytest.raises(Refused, match="every trial of c diverged"):
-        run("c", [diverging] * 2).best()
+        tuning.best_of("c", [({}, math.nan)] * 2)
 
 
 def test_holm_and_p_values():

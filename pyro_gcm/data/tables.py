@@ -8,10 +8,10 @@ text, "0" for 0. Columns are numbers with NaN, or labels with None, whatever the
 from __future__ import annotations
 
 import datetime
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import count
 from numbers import Integral, Real
 from typing import Any
 from unicodedata import normalize
@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pandas as pd
 from torch import Tensor
 
-from pyro_gcm._utils.validation import WrongCell, as_tensor, shown, warn_user
+from pyro_gcm._utils.validation import WrongCell, as_tensor, shown
 
 #: Columns of times, by the name of their narwhals dtype, and single values.
 _TIMES = ("Datetime", "Date", "Time", "Duration")
@@ -82,42 +82,6 @@ class Table(list[Column]):
         """The rows `index` of all columns."""
         return Table([column.take(index) for column in self], self.names)
 
-    def like(self, names: Sequence[str] | None, count: int, owner: str) -> Table:
-        """These columns in the order of those that something was fitted to.
-
-        They are found by name, in any normal form of Unicode; by position where one of the two has
-        no names, with a warning.
-
-        :param names: those of the columns in `fit`, if they had any; `count`: how many they were.
-        :param owner: what was fitted, in messages, which are those of scikit-learn.
-        :raises ValueError: for a column that is missing or unknown, and another number of columns.
-        """
-        if self.names is not None and names is not None:
-            these = [known_name(name, names) for name in self.names]
-            these = these if len(set(these)) == len(these) else self.names
-            place = {name: at for at, name in enumerate(these)}
-            message = ""
-            for what, some, others in (
-                ("unseen at fit time", place, names),
-                ("seen at fit time, yet now missing", names, place),
-            ):
-                if strange := [f"- {name}\n" for name in some if name not in set(others)]:
-                    message += f"Feature names {what}:\n" + "".join(strange)
-            if message:
-                start = "The feature names should match those that were passed during fit.\n"
-                raise ValueError(start + message)
-            return Table([self[place[name]] for name in names], names)
-        if len(self) != count:
-            size = f"X has {len(self)} features"
-            raise ValueError(f"{size}, but {owner} is expecting {count} features as input")
-        positions = list(map(str, range(count)))
-        if self.names is not None and self.names != positions:
-            warn_user(f"X has feature names, but {owner} was fitted without feature names")
-        if names is not None and list(names) != positions:
-            message = "X does not have valid feature names"
-            warn_user(f"{message}, but {owner} was fitted with feature names")
-        return self
-
 
 def known_name(name: str, known: Sequence[str]) -> str:
     """The one of some names that is the same text, in whatever normal form of Unicode it came."""
@@ -137,27 +101,23 @@ def read_table(table: Any, estimator: Any = None) -> Table:
     """
     from sklearn.utils.validation import check_array
 
-    table = _array("X", table)
-    frame, names = as_frame(table), None
+    table = _named(_array("X", table), "X")
+    names: Sequence[str] | None = None
+    frame = table if isinstance(table, pd.DataFrame) else as_frame(table)
     if frame is not None:
         if 0 in frame.shape:
             raise ValueError(f"X must have rows and columns, got shape {frame.shape}")
-        names, native = frame.columns, frame.to_native()
-        whole = isinstance(native, pd.DataFrame)  # of which narwhals takes longer
-        series = [native[name] for name in native] if whole else list(frame.iter_columns())
+        names = list(frame.columns)
+        # narwhals takes longer than pandas itself.
+        series = [each for _, each in table.items()] if frame is table else frame.iter_columns()
     else:
         if isinstance(table, Sequence):
             table = np.array(table, dtype=object)  # numbers beside text stay numbers
         options: Any = {"dtype": None, "ensure_all_finite": False, "input_name": "X"}
-        array = check_array(table, estimator=estimator, **options)
-        series = [pd.Series(values) for values in array.T]
-    labels = names or range(len(series))
-    columns = [_column(v, f"column {name!r}") for v, name in zip(series, labels, strict=True)]
-    for column in columns:
-        if column.numbers is not None and (infinite := np.isinf(column.numbers)).any():
-            told = f"{column.label} of X must be finite or missing, and is infinite"
-            raise WrongCell(told, int(infinite.argmax()))
-    return Table(columns, names)
+        series = check_array(table, estimator=estimator, **options).T
+        series = series if series.dtype.kind in "biuf" else map(pd.Series, series)
+    labels = zip(series, names or count(), strict=False)
+    return Table([_column(values, f"column {label!r}") for values, label in labels], names)
 
 
 def as_frame(table: Any, name: str = "X") -> Any:
@@ -167,6 +127,18 @@ def as_frame(table: Any, name: str = "X") -> Any:
     :raises TypeError: for a table without rows in memory, and a mapping to anything but columns.
     :raises ValueError: for names that come twice, and columns of different lengths.
     """
+    table = _named(table, name)
+    try:
+        return nw.from_native(table, eager_only=True)
+    except TypeError:
+        if callable(getattr(table, "collect", None)):
+            got = f"got {type(table).__name__}: pass {name}.collect()"
+            raise TypeError(f"{name} must have its rows in memory, {got}") from None
+        return None
+
+
+def _named(table: Any, name: str) -> Any:
+    """The table, with names that are text: a DataFrame of pandas where it was records, say."""
     if isinstance(table, np.ndarray) and table.dtype.names:
         table = {field: table[field] for field in table.dtype.names}
     if isinstance(table, Mapping) and not hasattr(table, "tocsr"):  # as sparse matrices may be
@@ -181,16 +153,10 @@ def as_frame(table: Any, name: str = "X") -> Any:
         names = [str(each) for each in getattr(table, "columns", ())]
         if names and names != list(table.columns):
             table = table.set_axis(names, axis=1)
-        twice = [each for each, count in Counter(names).items() if count > 1]
-        if twice:
-            raise ValueError(f"{name} must have each column once, got {twice[0]!r} twice")
-    try:
-        return nw.from_native(table, eager_only=True)
-    except TypeError:
-        if callable(getattr(table, "collect", None)):
-            got = f"got {type(table).__name__}: pass {name}.collect()"
-            raise TypeError(f"{name} must have its rows in memory, {got}") from None
-        return None
+        if len(set(names)) < len(names):
+            twice = max(names, key=names.count)
+            raise ValueError(f"{name} must have each column once, got {twice!r} twice")
+    return table
 
 
 def _of_mapping(table: Mapping[Any, Any], name: str) -> Any:
@@ -200,13 +166,14 @@ def _of_mapping(table: Mapping[Any, Any], name: str) -> Any:
         if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
             raise TypeError(f"{name} must have a column for {key!r}, got {shown(values)}")
         values = _array(f"{name}[{key!r}]", values)
-        series = nw.from_native(values, series_only=True, pass_through=True)
-        if isinstance(series, nw.Series) and not isinstance(values, pd.Series):
-            kind: Any = series.dtype
-            values = pd.Series(series.to_list(), dtype=object)
-            if kind == nw.Enum:
-                values = pd.Categorical(values, list(kind.categories), ordered=True)
-        found[key] = pd.Series(values).reset_index(drop=True)
+        if not isinstance(values, pd.Series | pd.Categorical | np.ndarray | list | tuple):
+            series = nw.from_native(values, series_only=True, pass_through=True)
+            if isinstance(series, nw.Series):
+                kind: Any = series.dtype
+                values = pd.Series(series.to_list(), dtype=object)
+                if kind == nw.Enum:
+                    values = pd.Categorical(values, list(kind.categories), ordered=True)
+        found[key] = values.array if isinstance(values, pd.Series) else values
     if len(set(map(len, found.values()))) > 1:
         lengths = {key: len(values) for key, values in found.items()}
         raise ValueError(f"{name} must have columns of one length, got {lengths}")
@@ -234,13 +201,15 @@ def of_times(where: str, kind: str) -> str:
 
 
 def _column(series: Any, label: str) -> Column:
+    if isinstance(series, np.ndarray):
+        whole = series.dtype.kind in "iu"
+        return _of_numbers(series.astype(np.float64), label, series.tolist, whole)
     if isinstance(series, pd.Series):
         if series.dtype == object and not series.hasnans:  # which would make floats of integers
             series = series.infer_objects()
         kind: Any = series.dtype
         if isinstance(kind, np.dtype) and kind.kind in "biuf":
-            values = series.to_numpy().astype(np.float64)
-            return _of_numbers(values, label, series.to_list, kind.kind in "iu")
+            return _column(series.to_numpy(), label)
         if isinstance(kind, pd.StringDtype):
             labels = series.to_numpy(dtype=object, copy=True)
             labels[missing := pd.isna(labels)] = None
@@ -275,6 +244,9 @@ def _column(series: Any, label: str) -> Column:
 def _of_numbers(
     numbers: npt.NDArray[np.float64], label: str, exact: Callable[[], Sequence[Any]], whole: bool
 ) -> Column:
+    if (infinite := np.isinf(numbers)).any():
+        told = f"{label} of X must be finite or missing, and is infinite"
+        raise WrongCell(told, int(infinite.argmax()))
     large = whole and (np.abs(numbers) > _EXACT).any()
     return Column(label, numbers, _labels(exact(), label) if large else None)
 

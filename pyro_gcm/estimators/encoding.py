@@ -193,6 +193,19 @@ class ColumnEncoding:
                 raise WrongCell(f"{self.label} of X had {had} in fit, got {label!r}", row)
         return labels
 
+    def warn_of_unknown(self, column: Column) -> None:
+        """Warn of levels without a place of their own, where there are more of them than in fit."""
+        labels, known = self._checked_labels(column), {None, *self.levels}
+        unknown = [label for label in labels if label not in known]
+        expected = 2.0 * self.shares[len(self.levels)] if self.rare else 0.0
+        if len(unknown) > expected * len(labels):
+            rare = " or rarely" if self.rare else ""
+            warn_user(
+                f"{self.label} has in {len(unknown)} of {len(labels)} rows what fit never{rare} "
+                f"saw, such as {unknown[0]!r}",
+                about=f"unknown levels of {self.label}",
+            )
+
     def scaled(self, numbers: npt.NDArray[np.float64]) -> Features:
         """Numbers in units of the model, rising in the direction of the sign; 0 for NaN."""
         with np.errstate(over="ignore"):

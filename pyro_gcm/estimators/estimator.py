@@ -218,13 +218,42 @@ class MonotoneEstimator(FittedState):
     # Predicting
 
     def _columns(self, X: Any) -> Table:
-        """The columns of a table in the order of the training rows, found by name.
+        """The columns of a table in the order of the training rows.
 
-        :raises ValueError: for a column that is missing or unknown.
+        They are found by name, in any normal form of Unicode; by position where one of the two has
+        no names, with a warning. The messages are those of scikit-learn.
+
+        :raises ValueError: for a column that is missing or unknown, and another number of columns.
         """
         check_is_fitted(self)
-        known = getattr(self, "feature_names_in_", None)
-        return read_table(X, self).like(known, self.n_features_in_, type(self).__name__)
+        known, owner = getattr(self, "feature_names_in_", None), type(self).__name__
+        table, count = read_table(X, self), self.n_features_in_
+        if table.names is not None and known is not None:
+            these = [known_name(name, known) for name in table.names]
+            these = these if len(set(these)) == len(these) else table.names
+            place, message = {name: at for at, name in enumerate(these)}, ""
+            for what, some, others in (
+                ("unseen at fit time", place, {*known}),
+                ("seen at fit time, yet now missing", known, place),
+            ):
+                if strange := [f"- {name}\n" for name in some if name not in others]:
+                    message += f"Feature names {what}:\n" + "".join(strange)
+            if message:
+                start = "The feature names should match those that were passed during fit.\n"
+                raise ValueError(start + message)
+            table = Table([table[place[name]] for name in known], list(known))
+        elif len(table) != count:
+            size = f"X has {len(table)} features"
+            raise ValueError(f"{size}, but {owner} is expecting {count} features as input")
+        elif table.names not in (None, positions := [*map(str, range(count))]):
+            warn_user(f"X has feature names, but {owner} was fitted without feature names")
+        elif known is not None and [*known] != positions:
+            message = "X does not have valid feature names"
+            warn_user(f"{message}, but {owner} was fitted with feature names")
+        for code, column in zip(self.encoding_.columns, table, strict=True):
+            if code.kind != "number":
+                code.warn_of_unknown(column)
+        return table
 
     def as_read(self, X: Any) -> Any:
         """A table whose columns with a direction have the numbers, or the levels, of `fit`.

@@ -11,7 +11,7 @@ import numpy as np
 
 from pyro_gcm._utils.files import check_writable, usable, write_file
 from pyro_gcm._utils.torch_state import one_thread
-from pyro_gcm._utils.validation import positive_int, seed_of, share, shown
+from pyro_gcm._utils.validation import positive_int, seed_of, share, shown, told_once
 from pyro_gcm.data.tables import as_frame
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.kinds import outcomes_of
@@ -44,6 +44,7 @@ class WrittenReport:
 
 
 @one_thread()
+@told_once()
 def write_report(
     estimator: Any,
     X: Any,

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from pyro_gcm.data import credit, load_heloc, load_taiwan
-from pyro_gcm.data.registry import SETS
+from pyro_gcm.data.dataset import SETS
 
 ALL = [*credit.HELOC_REASONS, *SETS["heloc"]["free"]]
 

@@ -11,7 +11,7 @@ import torch
 
 from pyro_gcm import data
 from pyro_gcm.data import NAMES, Dataset
-from pyro_gcm.data.registry import SETS
+from pyro_gcm.data.dataset import SETS
 from pyro_gcm.data.sets import tables
 
 TEXT = Path(data.__file__).with_name("datasheets.md").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from pyro_gcm.data import load, sets
-from pyro_gcm.data.registry import SETS
+from pyro_gcm.data.dataset import SETS
 from pyro_gcm.data.source import RawFile
 
 NAMES = [f"feature_{i}" for i in range(28)] + ["ground_truth"]

@@ -11,7 +11,7 @@ import torch
 
 from pyro_gcm import data
 from pyro_gcm.data import sets
-from pyro_gcm.data.registry import SETS
+from pyro_gcm.data.dataset import SETS
 
 # Adult has the correct label by default, and the published one on request
 

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import warnings
 from decimal import Decimal
 
 import numpy as np
@@ -46,6 +47,26 @@ def test_rows_with_gaps_and_levels_do_not_depend_on_the_kind_of_frame(fitted):
     frame = frame.with_columns(polars.col("grade").cast(polars.Enum(["A", "B", "C"])))
     other = GCMClassifier(**OPTIONS, members=2).fit(frame, y)
     assert np.array_equal(other.predict_proba(frame), expected)
+
+
+def test_levels_that_fit_did_not_see_are_counted() -> None:
+    """Where there are more of them than twice the rare ones of fit; see also the command line."""
+    X = pd.DataFrame({"n": range(40), "job": ["clerk", "cook"] * 20})
+    rare = X.assign(job=[*["clerk", "cook"] * 18, *"abcd"])
+    options = {"monotonic_cst": {"n": 1}, "epochs": 1, "members": 2}
+    for table, new, told in (
+        (X, X[:10].assign(job=["pilot"] * 3 + [None] + ["cook"] * 6), "in 3 of 10 rows .* never"),
+        (rare, rare[:10].assign(job=["pilot"] * 3 + ["cook"] * 7), "in 3 of 10 rows .* or rarely"),
+        (rare, rare[:10].assign(job=["pilot"] * 2 + ["cook"] * 8), ""),
+        (X, X[:10], ""),
+    ):
+        model = GCMClassifier(**options).fit(table, X["n"] > 20)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.predict_proba(new)
+        assert len(caught) == bool(told)
+        for each in caught:
+            assert re.match(f"column 'job' has {told} saw, such as 'pilot'", str(each.message))
 
 
 def test_what_a_network_reads_of_each_kind_of_column():

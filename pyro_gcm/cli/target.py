@@ -19,9 +19,15 @@ from pyro_gcm.cli.output import WrongUse, blamed, instead, listed
 from pyro_gcm.cli.saved import SavedModel
 from pyro_gcm.cli.tables import Reading
 from pyro_gcm.data.survival_times import SurvivalTimes
-from pyro_gcm.estimators.event_times import Codes, came_of
 from pyro_gcm.estimators.kinds import outcomes_of as read_by
-from pyro_gcm.estimators.targets import levels_in_order, places_of, target_column, target_numbers
+from pyro_gcm.estimators.targets import (
+    Codes,
+    came_of,
+    levels_in_order,
+    places_of,
+    target_column,
+    target_numbers,
+)
 
 #: Options of one kind.
 _OF_KIND = dict.fromkeys(("event", "horizon"), "survival")

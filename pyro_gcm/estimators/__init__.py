@@ -1,10 +1,9 @@
 """Estimators with the interface of scikit-learn."""
 
-from pyro_gcm.estimators.classifier import GCMClassifier
+from pyro_gcm.estimators.classifier import GCMClassifier, IGCMClassifier
 from pyro_gcm.estimators.estimator import Bands
-from pyro_gcm.estimators.igcm import IGCMClassifier, IGCMRegressor
 from pyro_gcm.estimators.ordinal import GCMOrdinal
-from pyro_gcm.estimators.regressor import GCMRegressor
+from pyro_gcm.estimators.regressor import GCMRegressor, IGCMRegressor
 from pyro_gcm.estimators.survival import GCMSurvival
 
 __all__ = [

@@ -11,13 +11,13 @@ import numpy as np
 from torch import Tensor
 
 from pyro_gcm._utils.validation import number, positive_int, share, warn_user
-from pyro_gcm.estimators.estimator import MonotoneEstimator, bands_of, in_numpy
-from pyro_gcm.estimators.moving import (
+from pyro_gcm.estimators.directions import (
     MovingColumn,
     OfRows,
     first_between,
     index_of,
 )
+from pyro_gcm.estimators.estimator import MonotoneEstimator, bands_of, in_numpy
 from pyro_gcm.estimators.plans import gcm_plan
 from pyro_gcm.estimators.targets import Array
 from pyro_gcm.estimators.training import TrainingPlan, TrainingRows
@@ -140,7 +140,7 @@ class Answers(MonotoneEstimator):
             # In the order in which p rises: the quantiles of a column that falls turn round.
             shares = np.array([tail, 0.5, 1.0 - tail])[:: code.sign, None]
             levels = np.where(happens, shares * p, p + shares * (1.0 - p))
-            costs = first_between(moving.function(event, 3), levels.ravel(), code)
+            costs = first_between(event, moving, levels.ravel())
             costs = np.where(given, costs.reshape(levels.shape), np.nan)
             if code.kind != "number":
                 costs = np.ceil(code.sign * costs) * code.sign

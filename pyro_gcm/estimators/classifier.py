@@ -1,4 +1,4 @@
-"""`GCMClassifier`, and what classifiers of either model do with y."""
+"""`GCMClassifier` and `IGCMClassifier`, and what classifiers of either model do with y."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from sklearn.utils.multiclass import type_of_target
 
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import shown
-from pyro_gcm.estimators.answers import Answers
-from pyro_gcm.estimators.calibration import (
+from pyro_gcm.estimators.after_training import (
     best_steepness,
     check_calibrate,
     make_steeper,
     match_base_rate,
 )
+from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.estimator import MonotoneEstimator
+from pyro_gcm.estimators.plans import igcm_plan
 from pyro_gcm.estimators.targets import Array, Values, check_labels, row_weights, target_column
 from pyro_gcm.estimators.training import Trained, TrainingPlan, TrainingRows
 
@@ -161,10 +162,7 @@ class BinaryOutcome(ClassOutcome):
         """Weights of the rows with those of their classes, which are relative, or None."""
         if self.class_weight is None:
             return weight
-        try:
-            of_class: Array = compute_sample_weight(self.class_weight, y)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"class_weight must be weights by class: {error}") from error
+        of_class: Array = compute_sample_weight(self.class_weight, y)
         if not np.isfinite(of_class).all() or (of_class < 0).any():
             raise ValueError(
                 f"class_weight must have finite weights of at least 0, got {self.class_weight!r}"
@@ -250,3 +248,51 @@ class GCMClassifier(BinaryOutcome, Answers):
     >>> model.fit(X, ["yes"] * 20 + ["no"] * 20).predict_proba(X).shape
     (40, 2)
     """
+
+
+@register("estimators.IGCMClassifier")
+class IGCMClassifier(BinaryOutcome):
+    """A classifier in which y and the constrained columns rise with a latent revenue.
+
+    The model is a `pyro_gcm.IGCM`; its probabilities may fall in a constrained column.
+
+    Columns of X, missing values and names are read as in `GCMClassifier`.
+
+    :param monotonic_cst: +1 for a column in which the prediction is to rise, -1 in which it is to
+        fall, and 0 for the others: an array with an entry a column, or a mapping from names.
+        Booleans and ordered categories may be constrained too.
+    :param positive: the class that is the event, whose probability has the directions, or "first"
+        or "last" in sorted order; by default the last. Tools that code labels anew, as
+        `VotingClassifier` does, keep the order alone. `classes_` and the columns of `predict_proba`
+        stay sorted.
+    :param categorical_features: "from_dtype" makes text and categorical columns of a DataFrame
+        categories; a mask, indices or names say which columns are; None for none.
+    :param hidden: width of the hidden layers.
+    :param alternatives, costs: numbers of latent costs, see `pyro_gcm.IGCM`.
+    :param epochs: passes over the rows, at most, if training stops early.
+    :param batch_size: rows of a step; 256 by default.
+    :param learning_rate: of the optimiser; 0.01 by default.
+    :param early_stopping: whether a first model, of 85 % of the rows, says how many epochs are best
+        for another one of all rows; "auto" does so with 20 rows or more, if `epochs` is None.
+    :param class_weight: None, "balanced", or a mapping from classes to weights of their rows, of
+        which only ratios matter.
+    :param calibrate: "auto" shifts the costs after the training, so that the mean probability of
+        the training rows is their rate of events; False does not.
+    :param bootstrap: models that are fitted on bootstrap samples, for bands.
+    :param random_state: seed, or a `RandomState` of numpy.
+    :param device: "auto" (CUDA where there is one), or a torch device.
+    :param verbose: whether training shows its progress.
+
+    After `fit`: `model_`, an `IGCM` whose x and r are those of `encoding_`; `bootstrap_models_`;
+    `n_iter_`, the epochs of the last training; `n_features_in_`, and `feature_names_in_` for names
+    that are text; `classes_`; `event_column_`, the column of `predict_proba` with the event.
+
+    >>> import pandas as pd
+    >>> from pyro_gcm.estimators import IGCMClassifier
+    >>> X = pd.DataFrame({"income": range(40), "job": ["a", "b"] * 20})
+    >>> model = IGCMClassifier(monotonic_cst={"income": -1}, epochs=2)
+    >>> model.fit(X, ["yes"] * 20 + ["no"] * 20).predict_proba(X).shape
+    (40, 2)
+    """
+
+    _plan = igcm_plan

@@ -16,11 +16,11 @@ from torch import Tensor
 
 from pyro_gcm._utils.validation import positive_int, share, warn_user
 from pyro_gcm.data.tables import Table, as_frame, known_name, read_table
-from pyro_gcm.estimators.constraints import categories, directions
+from pyro_gcm.estimators.after_training import standard_error, warn_of_directions
+from pyro_gcm.estimators.directions import categories, directions
 from pyro_gcm.estimators.encoding import TableEncoding
-from pyro_gcm.estimators.evidence import standard_error, warn_of_directions
 from pyro_gcm.estimators.state import FittedState
-from pyro_gcm.estimators.targets import Array, group_labels, row_weights
+from pyro_gcm.estimators.targets import Array, row_weights, target_column
 from pyro_gcm.estimators.training import Trained, TrainingPlan, TrainingRows, trained
 from pyro_gcm.inference.training_data import copies, weighed
 from pyro_gcm.models import GCM, IGCM
@@ -198,22 +198,23 @@ class MonotoneEstimator(FittedState):
         """
         columns = read_table(X, self)
         check_consistent_length(columns[0].is_missing, y)
-        labels = None if groups is None else group_labels(groups, len(y))
-        given = row_weights(sample_weight, y)
-        weight: Array | None = None
-        if given is not None:
-            index, weight = (part.numpy() for part in weighed(given, len(given)))
-            columns, y = columns.take(index), y[index]
-            labels = None if labels is None else labels[index]
+        rows, weight, number = len(y), row_weights(sample_weight, y), None
+        index = np.arange(rows)
+        if weight is not None:
+            index, weight = (part.numpy() for part in weighed(weight, rows))
             weight = None if (weight == weight[0]).all() else weight
-        if labels is None:
-            return GivenRows(columns, y, weight, None)
-        known, number = np.unique(labels, return_inverse=True)
-        if len(known) < 2:
-            raise ValueError(
-                f"groups must have two labels or more, got {known.tolist()[0]!r} alone"
-            )
-        return GivenRows(columns, y, weight, torch.from_numpy(number))
+            columns, y = columns.take(index), y[index]
+        if groups is not None:
+            labels = target_column("groups", groups)
+            if len(labels) != rows:
+                got = f"got {len(labels)}"
+                raise ValueError(f"groups must have a label for each of the {rows} rows, {got}")
+            known, place = np.unique(labels[index], return_inverse=True)
+            if len(known) < 2:
+                got = f"got {known.tolist()[0]!r} alone"
+                raise ValueError(f"groups must have two labels or more, {got}")
+            number = torch.from_numpy(place)
+        return GivenRows(columns, y, weight, number)
 
     # Predicting
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pyro_gcm._utils.validation import WrongCell
-from pyro_gcm.estimators.event_times import NoPairs, event_times
-from pyro_gcm.estimators.evidence import warn_of_loss
-from pyro_gcm.estimators.targets import Array, Values, places_of, target_column, target_numbers
+from pyro_gcm.estimators.after_training import warn_of_loss
+from pyro_gcm.estimators.targets import (
+    Array,
+    NoPairs,
+    Values,
+    event_times,
+    places_of,
+    target_column,
+    target_numbers,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,8 +136,11 @@ def in_blocks(of_rows: Callable[[slice], Columns], rows: int, *, progress: bool 
     parts = []
     with tqdm(total=rows, disable=not progress, delay=2, desc="predict", unit="row") as bar:
         for start in range(0, rows, BLOCK):
-            with _rows_after(start):
+            try:
                 parts.append(of_rows(slice(start, start + BLOCK)))
+            except WrongCell as error:
+                error.row += start
+                raise
             bar.update(min(BLOCK, rows - start))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
@@ -201,13 +210,3 @@ def scores(estimator: Any, X: pd.DataFrame, y: Any) -> dict[str, float]:
         warn_of_loss(estimator, log_p)
         found["log_score"] = float(log_p.mean())
     return found
-
-
-@contextmanager
-def _rows_after(count: int) -> Iterator[None]:
-    """Inside, the row of a `WrongCell` is counted from so many rows before."""
-    try:
-        yield
-    except WrongCell as error:
-        error.row += count
-        raise

@@ -14,8 +14,8 @@ from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import shown
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.classifier import ClassOutcome
+from pyro_gcm.estimators.directions import OfRows
 from pyro_gcm.estimators.estimator import in_numpy
-from pyro_gcm.estimators.moving import OfRows
 from pyro_gcm.estimators.targets import (
     Array,
     Values,

@@ -1,4 +1,4 @@
-"""`GCMRegressor`, and what regressors of either model do with y."""
+"""`GCMRegressor` and `IGCMRegressor`, and what regressors of either model do with y."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import as_tensor, one_of, positive_int, share, vector
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.estimator import MonotoneEstimator, in_numpy
+from pyro_gcm.estimators.plans import igcm_plan
 from pyro_gcm.estimators.targets import Array, row_weights, target_numbers
 from pyro_gcm.estimators.training import Trained, TrainingRows
 from pyro_gcm.inference import fit
@@ -276,6 +277,46 @@ class GCMRegressor(RealOutcome, Answers):
         y = target_numbers("y", y)
         check_consistent_length(x, y)
         return x, r, y
+
+
+@register("estimators.IGCMRegressor")
+class IGCMRegressor(RealOutcome):
+    """A regressor in which y and the constrained columns rise with a latent revenue.
+
+    The model is a `pyro_gcm.IGCM`; its predictions may fall in a constrained column.
+
+    Columns of X, missing values and names are read as in `GCMRegressor`.
+
+    :param monotonic_cst: +1 for a column in which the prediction is to rise, -1 in which it is to
+        fall, and 0 for the others: an array with an entry a column, or a mapping from names.
+        Booleans and ordered categories may be constrained too.
+    :param categorical_features: "from_dtype" makes text and categorical columns of a DataFrame
+        categories; a mask, indices or names say which columns are; None for none.
+    :param hidden: width of the hidden layers.
+    :param alternatives, costs: numbers of latent costs, see `pyro_gcm.IGCM`.
+    :param epochs: passes over the rows, at most, if training stops early.
+    :param batch_size: rows of a step; 256 by default.
+    :param learning_rate: of the optimiser; 0.01 by default.
+    :param early_stopping: whether a first model, of 85 % of the rows, says how many epochs are best
+        for another one of all rows; "auto" does so with 20 rows or more, if `epochs` is None.
+    :param bootstrap: models that are fitted on bootstrap samples, for bands.
+    :param random_state: seed, or a `RandomState` of numpy.
+    :param device: "auto" (CUDA where there is one), or a torch device.
+    :param verbose: whether training shows its progress.
+
+    After `fit`: `model_`, an `IGCM` whose x and r are those of `encoding_`; `bootstrap_models_`;
+    `n_iter_`, the epochs of the last training; `n_features_in_`, and `feature_names_in_` for names
+    that are text.
+
+    >>> import pandas as pd
+    >>> from pyro_gcm.estimators import IGCMRegressor
+    >>> X = pd.DataFrame({"income": range(40), "job": ["a", "b"] * 20})
+    >>> model = IGCMRegressor(monotonic_cst={"income": 1}, epochs=2)
+    >>> model.fit(X, [0.5 * i for i in range(40)]).predict(X).shape
+    (40,)
+    """
+
+    _plan = igcm_plan
 
 
 def _is_unusual(y: Tensor) -> bool:

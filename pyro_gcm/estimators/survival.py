@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
@@ -15,10 +16,9 @@ from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import ArrayLike, one_of, vector
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.estimator import in_numpy
-from pyro_gcm.estimators.event_times import curves, event_times, harrell_concordance
 from pyro_gcm.estimators.kinds import outcomes_of
 from pyro_gcm.estimators.plans import gcm_plan
-from pyro_gcm.estimators.targets import Array, row_weights
+from pyro_gcm.estimators.targets import Array, NoPairs, event_times, row_weights
 from pyro_gcm.estimators.training import TrainingPlan, TrainingRows
 from pyro_gcm.responses import Response, Survival
 
@@ -243,3 +243,70 @@ class GCMSurvival(Answers):
             )
         event = times.is_exact.numpy()
         return harrell_concordance(times.lower.numpy(), event, risk, weight)
+
+
+class TimeCurve:
+    """A function of time for one row: exact at its times and linear between them.
+
+    :param x: times, rising, [T].
+    :param y: values at the times, [T].
+    :param start: value at time 0.
+    """
+
+    def __init__(self, x: Array, y: Array, start: float) -> None:
+        self.x, self.y, self.start = x, y, start
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        """The times between which it can be called."""
+        return 0.0, float(self.x[-1])
+
+    def __call__(self, time: Any) -> Any:
+        """Values at times of any shape.
+
+        :raises ValueError: for times outside of `domain`.
+        """
+        at = np.asarray(time, dtype=np.float64)
+        low, high = self.domain
+        if not ((at >= low) & (at <= high)).all():
+            raise ValueError(
+                f"time must lie in [{low:g}, {high:g}], got values from {at.min():g} to "
+                f"{at.max():g}: name later times in times= of the method that made the curve"
+            )
+        values = np.interp(at, np.append(0.0, self.x), np.append(self.start, self.y))
+        return values if at.ndim else float(values)
+
+    def __repr__(self) -> str:
+        return f"TimeCurve({len(self.x)} times up to {self.x[-1]:g})"
+
+
+def curves(times: Array, values: Array, start: float) -> npt.NDArray[np.object_]:
+    """A curve for each row of values [n, T], as an array of objects [n]."""
+    return np.array([TimeCurve(times, of_row, start) for of_row in values], dtype=object)
+
+
+def harrell_concordance(
+    time: Array, event: npt.NDArray[np.bool_], risk: Array, weight: Array | None = None
+) -> float:
+    """The share of comparable pairs of rows in which the higher risk had the earlier event.
+
+    A pair is comparable if the event of one row came before the time of the other, or at the same
+    time if the other was censored then. Equal risks count half (Harrell et al. 1996).
+
+    :param time: of the event or of censoring, [n].
+    :param event: whether the event came, [n].
+    :param risk: [n].
+    :param weight: of the rows, [n]; a pair has the product of theirs.
+    :raises NoPairs: if no pair is comparable.
+    """
+    weight = np.ones(len(time)) if weight is None else weight
+    right = total = 0.0
+    for row in np.flatnonzero(event):
+        later = (time > time[row]) | ((time == time[row]) & ~event)
+        ahead = risk[row] - risk[later]
+        of_pairs = weight[row] * weight[later]
+        right += float(of_pairs @ ((ahead > 0.0) + 0.5 * (ahead == 0.0)))
+        total += float(of_pairs.sum())
+    if total == 0.0:
+        raise NoPairs("y must have a row whose event came before the time of another row")
+    return right / total

@@ -1,4 +1,4 @@
-"""A target as booleans, numbers, text or ordered levels, whatever it came as; weights of rows."""
+"""Targets, whatever they came as: numbers, text, levels or times of events; weights of rows."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from torch import Tensor
 
 from pyro_gcm._utils.validation import WrongCell, kind, shown, warn_user, without_tensor
+from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.data.tables import as_frame, of_times, unmasked
 
 Array = npt.NDArray[np.float64]
@@ -24,6 +25,125 @@ _TYPES: dict[str, type] = {
     **dict.fromkeys(("floating", "mixed-integer-float", "decimal"), float),
 }
 _TIMES = ("date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period")
+#: The numbers that say that an event did not come, and that it did.
+Codes = tuple[int, int]
+#: 0 and 1; or 1 and 2, as in R.
+_CODES: tuple[Codes, ...] = ((0, 1), (1, 2))
+#: What messages call a column "event", which has the events whatever the other one has.
+_NAMED = "y['event']"
+_WANTED = (
+    "SurvivalTimes, a structured array or DataFrame with a column of events and one of times, a "
+    "pair (event, time) or (event, time, entry), or those as the columns of one array"
+)
+
+
+class NoPairs(ValueError):
+    """No two times can be compared."""
+
+
+def event_times(y: Any, codes: Codes | None = None) -> tuple[SurvivalTimes, Codes | None]:
+    """The times of events, from any of the forms that `GCMSurvival.fit` takes.
+
+    :param codes: how numbers say whether an event came, as they did in fit; None if not known.
+    :returns: the times, and how numbers say whether an event came; None where none do.
+    :raises TypeError: for another form, and dates, times and durations.
+    :raises ValueError: for impossible times, naming the first row, and for columns that do not say
+        what they are.
+    """
+    if isinstance(y, SurvivalTimes):
+        return y, codes
+    columns = _columns(y)
+    both, entry = [*columns][:2], [*columns][2:]
+    read = {name: target_column(name, columns[name], finite=False) for name in both}
+    event = _event_among(read)
+    came, codes = came_of(event, read.pop(event), codes)
+    ((time, values),) = read.items()
+    if values.dtype.kind not in "iuf":
+        raise ValueError(f"{time} must have times, and has {_type(values)}")
+    late = [target_column(name, columns[name]) for name in entry]
+    return SurvivalTimes.right_censored(values, came, *late), codes
+
+
+def came_of(
+    name: str, events: Values, codes: Codes | None = None
+) -> tuple[npt.NDArray[np.bool_], Codes | None]:
+    """Whether events came, [n], and how numbers say so, as `event_times` returns it.
+
+    :param name: how messages call the column.
+    :param events: as `target_column` returns them.
+    :raises ValueError: for anything but booleans, and numbers of one of the codes.
+    """
+    if events.dtype.kind == "b":
+        return events, codes
+    found = codes or _codes_of(events)
+    wrong = np.array([event not in (found or _CODES[0]) for event in events.tolist()])
+    if wrong.any():
+        wanted = "2 (the event came) and 1" if codes == _CODES[1] else "1 (the event came) and 0"
+        row = int(wrong.argmax())
+        raise WrongCell(
+            f"{name} must have {wanted} (it did not), or true and false, got "
+            f"{events[row].item()!r}",
+            row,
+        )
+    if found == _CODES[1] and codes is None:
+        warn_user(f"{name} has events of 1 and 2, and 2 is read as an event that came, as in R")
+    return events == (found or _CODES[0])[1], found
+
+
+def _columns(y: Any) -> dict[str, Any]:
+    """Two columns of y, and perhaps the times of entry, by what messages call them."""
+    frame = as_frame(y, "y")  # of a structured array and a mapping too
+    if frame is not None:
+        if len(frame.columns) == 2:
+            return {f"y[{name!r}]": frame[name].to_native() for name in frame.columns}
+        raise ValueError(f"y must have a column of events and one of times, got {frame.columns}")
+    if isinstance(y, tuple | list) and len(y) in (2, 3) and all(map(_is_column, y)):
+        return {f"y[{at}]": column for at, column in enumerate(y)}
+    if isinstance(y, Tensor):
+        y = np.asarray(without_tensor(y))
+    if not isinstance(y, np.ndarray):
+        raise TypeError(f"y must be {_WANTED}, got {kind(y)}")
+    if y.ndim != 2 or y.shape[1] not in (2, 3):
+        raise ValueError(f"y must be {_WANTED}, got an array of shape {tuple(y.shape)}")
+    return {f"y[:, {at}]": y[:, at] for at in range(y.shape[1])}
+
+
+def _is_column(part: Any) -> bool:
+    return not isinstance(part, str) and np.ndim(part) == 1 and len(part) > 0
+
+
+def _event_among(columns: dict[str, Values]) -> str:
+    """The one of two columns that has events: by its name, its type, or else by its values."""
+    if _NAMED in columns:
+        return _NAMED
+    events = [name for name, column in columns.items() if column.dtype.kind == "b"]
+    by_value = not events
+    if by_value:
+        events = [name for name, column in columns.items() if _codes_of(column)]
+        others = [column for name, column in columns.items() if name not in events]
+    if len(events) != 1 or (by_value and np.isin(others[0], (0, 1, 2)).all()):
+        kinds = ", ".join(f"{name} with {_type(column)}" for name, column in columns.items())
+        raise ValueError(
+            "y must have one column of events, which are booleans, or 0 and 1 beside times that "
+            f"have other values, got {kinds}; bounds of times are data.SurvivalTimes(lower, upper)"
+        )
+    return events[0]
+
+
+def _codes_of(column: Values) -> Codes | None:
+    """The numbers by which a column may say whether events came."""
+    if column.dtype.kind not in "iuf":
+        return None
+    return next((codes for codes in _CODES if np.isin(column, codes).all()), None)
+
+
+def _type(column: Values) -> str:
+    if column.dtype.kind == "b":
+        return "booleans"
+    if column.dtype.kind not in "iuf":
+        return f"values such as {str(column[0])!r}"
+    seen = np.unique(column)
+    return f"the numbers {seen.tolist()}" if len(seen) < 4 else f"{len(seen)} different numbers"
 
 
 def target_column(name: str, value: Any, *, finite: bool = True) -> Values:
@@ -87,25 +207,11 @@ def row_weights(sample_weight: Any, target: Any) -> Array | None:
     if not isinstance(sample_weight, Real):
         sample_weight = _array("sample_weight", sample_weight)
     options: Any = {"dtype": np.float64, "ensure_non_negative": True}
-    try:
-        given = _check_sample_weight(sample_weight, target, **options)
-    except OverflowError as error:
-        raise ValueError(f"sample_weight must have numbers of at most 1e308: {error}") from error
+    given = _check_sample_weight(sample_weight, target, **options)
     if not (given > 0).any():
         raise ValueError("sample_weight must have a positive weight, got only zeros")
     checked: Array = given
     return checked
-
-
-def group_labels(groups: Any, rows: int) -> Values:
-    """The labels of the groups of rows, [n].
-
-    :raises ValueError: for another number of labels, and for one that is missing.
-    """
-    labels = target_column("groups", groups)
-    if len(labels) != rows:
-        raise ValueError(f"groups must have a label for each of the {rows} rows, got {len(labels)}")
-    return labels
 
 
 def levels_in_order(y: Any, levels: Any) -> Values | None:

@@ -11,8 +11,8 @@ from pyro_gcm import load, save
 from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm.audit import audit_table
 from pyro_gcm.estimators import GCMClassifier, GCMRegressor
+from pyro_gcm.estimators.directions import MovingColumn
 from pyro_gcm.estimators.estimator import bands_of
-from pyro_gcm.estimators.moving import MovingColumn
 
 DIRECTIONS = {"income": -1, "debt": 1, "grade": 1}
 OPTIONS = {"monotonic_cst": DIRECTIONS, "epochs": 8, "hidden": 16, "members": 4}

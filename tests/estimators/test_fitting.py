@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 from pyro_gcm import data
 from pyro_gcm.audit import audit_table
 from pyro_gcm.estimators import GCMClassifier, IGCMClassifier
-from pyro_gcm.estimators.calibration import best_steepness, make_steeper
+from pyro_gcm.estimators.after_training import best_steepness, make_steeper
 from pyro_gcm.estimators.plans import fit_members
 from pyro_gcm.estimators.training import Trained, TrainingRows
 

@@ -7,7 +7,7 @@ from loans import loans
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.diagnostics import kaplan_meier
 from pyro_gcm.estimators import GCMSurvival
-from pyro_gcm.estimators.event_times import harrell_concordance
+from pyro_gcm.estimators.survival import harrell_concordance
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.models.members import MemberSettings
 

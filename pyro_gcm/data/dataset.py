@@ -39,7 +39,6 @@ class Dataset:
     :param response: "binary" or "continuous".
     :param metric: the metric of the published tables: "auc", "accuracy" or "rmse" (in units of y).
     :param fixed: training and test rows of the split that the literature shares, or None.
-    :raises TypeError: if x, r or y is not a tensor, or names are given as one string.
     :raises ValueError: if shapes, names and values do not fit together.
     """
 
@@ -59,12 +58,6 @@ class Dataset:
         one_of("response", self.response, ["binary", "continuous"])
         one_of("metric", self.metric, ["auc", "accuracy", "rmse"])
         parts = {"x": self.x, "r": self.r, "y": self.y}
-        for name, value in parts.items():
-            if not isinstance(value, Tensor):
-                raise TypeError(f"{name} must be a tensor, got {type(value).__name__}")
-        for name, names in (("x_names", self.x_names), ("r_names", self.r_names)):
-            if isinstance(names, str):
-                raise TypeError(f"{name} must be a tuple of names, got the string {names!r}")
         columns = [*self.x_names, *self.r_names]
         if len(set(columns)) < len(columns):
             repeated = sorted({name for name in columns if columns.count(name) > 1})

@@ -103,8 +103,7 @@ def read_table(table: Any, estimator: Any = None) -> Table:
 
     table = _named(_array("X", table), "X")
     names: Sequence[str] | None = None
-    series: Any
-    frame = table if isinstance(table, pd.DataFrame) else as_frame(table)
+    frame: Any = table if isinstance(table, pd.DataFrame) else as_frame(table)
     if frame is not None:
         if 0 in frame.shape:
             raise ValueError(f"X must have rows and columns, got shape {frame.shape}")

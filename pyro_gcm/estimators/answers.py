@@ -20,8 +20,6 @@ from pyro_gcm.estimators.directions import (
 from pyro_gcm.estimators.estimator import MonotoneEstimator, bands_of, in_numpy
 from pyro_gcm.estimators.plans import gcm_plan
 from pyro_gcm.estimators.targets import Array
-from pyro_gcm.estimators.training import TrainingPlan, TrainingRows
-from pyro_gcm.responses import Response
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,8 +33,7 @@ class Answers(MonotoneEstimator):
     members: int = 8
     dropout: float | None = None
 
-    def _plan(self, response: str | Response, rows: TrainingRows) -> TrainingPlan:
-        return gcm_plan(self, response, rows)
+    _plan = gcm_plan
 
     def required(
         self,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -194,11 +194,15 @@ class ColumnEncoding:
         return labels
 
     def warn_of_unknown(self, column: Column) -> None:
-        """Warn of levels without a place of their own, where there are more of them than in fit."""
+        """Warn of levels without a place of their own, where there are more of them than in fit.
+
+        Where some were rare in fit those are not told from new ones: one row and twice the share of
+        rare ones are no surprise.
+        """
         labels, known = self._checked_labels(column), {None, *self.levels}
         unknown = [label for label in labels if label not in known]
-        expected = 2.0 * self.shares[len(self.levels)] if self.rare else 0.0
-        if len(unknown) > expected * len(labels):
+        expected = 1.0 + 2.0 * self.shares[len(self.levels)] * len(labels) if self.rare else 0.0
+        if len(unknown) > expected:
             rare = " or rarely" if self.rare else ""
             warn_user(
                 f"{self.label} has in {len(unknown)} of {len(labels)} rows what fit never{rare} "
@@ -275,12 +279,3 @@ class TableEncoding:
         nothing = np.zeros((rows, 1), dtype=np.float32)
         joined = np.concatenate(x, 1) if x else nothing
         return torch.from_numpy(joined), torch.from_numpy(np.stack(r, 1) if r else nothing)
-
-    def as_json(self) -> list[dict[str, Any]]:
-        """The plain data that `from_json` takes."""
-        return [asdict(column) for column in self.columns]
-
-    @classmethod
-    def from_json(cls, columns: Sequence[dict[str, Any]]) -> TableEncoding:
-        """The encoding that `as_json` describes."""
-        return cls([ColumnEncoding(**column) for column in columns])

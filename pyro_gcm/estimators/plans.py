@@ -105,19 +105,13 @@ def _shape(name: str, columns: ArrayLike) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-def gcm_plan(
-    options: Any,
-    response: str | Response,
-    rows: TrainingRows,
-    *,
-    p0: str | None = None,
-) -> TrainingPlan:
+def gcm_plan(options: Any, response: str | Response, rows: TrainingRows) -> TrainingPlan:
     """A GCM, of members or with another prior, as the options of an estimator have it.
 
     :param response: as `GCM` takes it.
-    :param p0: as `GCM` takes it.
     """
     training, sizes, stops = _asked(options)
+    p0 = getattr(options, "cured", None)
     if p0 is not None:  # several costs have late events that pass for ones that never come
         sizes = {"alternatives": 1, "costs": 1, **sizes}
     if not isinstance(options.prior, str) or options.prior != "members":

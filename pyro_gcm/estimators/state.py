@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from numbers import Real
 from types import FunctionType
 from typing import Any
@@ -15,12 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from pyro_gcm._utils.torch_state import one_thread
 from pyro_gcm._utils.validation import told_once
-from pyro_gcm.estimators.encoding import TableEncoding
+from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
 from pyro_gcm.estimators.targets import Array, Values
 from pyro_gcm.io.tree import plain
 from pyro_gcm.models import GCM, IGCM
 
-#: What is learned beside columns and models, by its name in a folder; some of it are arrays.
+#: What is learned beside columns and models, by its name in a folder.
 _LEARNED = {
     "classes": "classes_",
     "event_column": "event_column_",
@@ -28,7 +29,6 @@ _LEARNED = {
     "times": "unique_times_",
     "ranks": "ranks_",
 }
-_ARRAYS = ("classes", "times", "ranks")
 
 
 class FittedState(BaseEstimator):
@@ -78,17 +78,18 @@ class FittedState(BaseEstimator):
         check_is_fitted(self)
         data = {
             "options": {n: plain(v, n, _pairs) for n, v in self.get_params(deep=False).items()},
-            "columns": self.encoding_.as_json(),
+            "columns": [asdict(column) for column in self.encoding_.columns],
             "features": int(self.n_features_in_),
             "names": [str(name) for name in getattr(self, "feature_names_in_", [])],
             "iterations": int(self.n_iter_),
             "training": self.training_,
         }
         for key, name in _LEARNED.items():
-            if (value := getattr(self, name, None)) is not None:
-                data[key] = (
-                    [value.dtype.str, value.tolist()] if key in _ARRAYS else plain(value, key)
-                )
+            value = getattr(self, name, None)
+            if isinstance(value, np.ndarray):
+                data[key] = [value.dtype.str, value.tolist()]
+            elif value is not None:
+                data[key] = plain(value, key)
         samples = {f"bootstrap_{n}": model for n, model in enumerate(self.bootstrap_models_)}
         return data, {"model": self.model_, **samples}
 
@@ -96,16 +97,16 @@ class FittedState(BaseEstimator):
     def from_saved_state(cls, data: dict[str, Any], parts: dict[str, Any]) -> Any:
         """The estimator that `saved_state` describes."""
         made = cls(**{name: _option(value) for name, value in data["options"].items()})
-        made.encoding_ = TableEncoding.from_json(data["columns"])
+        made.encoding_ = TableEncoding([ColumnEncoding(**each) for each in data["columns"]])
         made.n_features_in_, made.n_iter_ = data["features"], data["iterations"]
         made.training_, made.model_ = data["training"], parts["model"]
         if data["names"]:
             made.feature_names_in_ = np.array(data["names"], dtype=object)
         for key, name in _LEARNED.items():
-            if key in data:
-                value = data[key]
-                if isinstance(value, list):
-                    value = np.array(value[1], value[0]) if key in _ARRAYS else tuple(value)
+            if isinstance(value := data.get(key), list):
+                first, second = value
+                value = np.array(second, first) if isinstance(first, str) else (first, second)
+            if value is not None:
                 setattr(made, name, value)
         made.bootstrap_models_ = [parts[f"bootstrap_{n}"] for n in range(len(parts) - 1)]
         return made

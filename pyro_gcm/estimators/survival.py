@@ -17,10 +17,8 @@ from pyro_gcm._utils.validation import ArrayLike, one_of, vector
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.estimator import in_numpy
 from pyro_gcm.estimators.kinds import outcomes_of
-from pyro_gcm.estimators.plans import gcm_plan
 from pyro_gcm.estimators.targets import Array, NoPairs, event_times, row_weights
-from pyro_gcm.estimators.training import TrainingPlan, TrainingRows
-from pyro_gcm.responses import Response, Survival
+from pyro_gcm.responses import Survival
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -104,9 +102,6 @@ class GCMSurvival(Answers):
     predicts_probability = True
     event_codes_ = None
 
-    def _plan(self, response: str | Response, rows: TrainingRows) -> TrainingPlan:
-        return gcm_plan(self, response, rows, p0=self.cured)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
@@ -170,20 +165,6 @@ class GCMSurvival(Answers):
             between them.
         :raises ValueError: for times that are not above 0.
         """
-        at, survival = self._survival(X, times)
-        return survival if return_array else curves(at, survival, 1.0)
-
-    def predict_cumulative_hazard_function(
-        self, X: Any, return_array: bool = False, *, times: ArrayLike | None = None
-    ) -> Any:
-        """-log Pr(T > t) of each row over time; see `predict_survival_function`."""
-        at, survival = self._survival(X, times)
-        with np.errstate(divide="ignore"):
-            hazard = 0.0 - np.log(survival)
-        return hazard if return_array else curves(at, hazard, 0.0)
-
-    def _survival(self, X: Any, times: ArrayLike | None) -> tuple[Array, Array]:
-        """Rising times [T], and Pr(T > t), [n, T]."""
         rows = self._rows(X)
         if times is None:
             at = self.unique_times_
@@ -191,7 +172,10 @@ class GCMSurvival(Answers):
             at = np.unique(vector("times", times).double().numpy())
             if not (at > 0.0).all():
                 raise ValueError(f"times must be above 0, got {at.min():g}")
-        return at, in_numpy(self.model_.predictive(*rows).survival(at))
+        survival = in_numpy(self.model_.predictive(*rows).survival(at))
+        if return_array:
+            return survival
+        return np.array([TimeCurve(at, of_row) for of_row in survival], dtype=object)
 
     def predict_quantile(self, X: Any, levels: ArrayLike) -> Array:
         """The times by which the event has come with given probabilities, [n, L].
@@ -246,15 +230,14 @@ class GCMSurvival(Answers):
 
 
 class TimeCurve:
-    """A function of time for one row: exact at its times and linear between them.
+    """A survival function of one row: exact at its times and linear between them.
 
     :param x: times, rising, [T].
-    :param y: values at the times, [T].
-    :param start: value at time 0.
+    :param y: Pr(T > t) at the times, [T].
     """
 
-    def __init__(self, x: Array, y: Array, start: float) -> None:
-        self.x, self.y, self.start = x, y, start
+    def __init__(self, x: Array, y: Array) -> None:
+        self.x, self.y = x, y
 
     @property
     def domain(self) -> tuple[float, float]:
@@ -273,16 +256,11 @@ class TimeCurve:
                 f"time must lie in [{low:g}, {high:g}], got values from {at.min():g} to "
                 f"{at.max():g}: name later times in times= of the method that made the curve"
             )
-        values = np.interp(at, np.append(0.0, self.x), np.append(self.start, self.y))
+        values = np.interp(at, np.append(0.0, self.x), np.append(1.0, self.y))
         return values if at.ndim else float(values)
 
     def __repr__(self) -> str:
         return f"TimeCurve({len(self.x)} times up to {self.x[-1]:g})"
-
-
-def curves(times: Array, values: Array, start: float) -> npt.NDArray[np.object_]:
-    """A curve for each row of values [n, T], as an array of objects [n]."""
-    return np.array([TimeCurve(times, of_row, start) for of_row in values], dtype=object)
 
 
 def harrell_concordance(

@@ -198,6 +198,7 @@ def test_a_regressor_explains_that_y_exceeds_a_number(regressor):
         regressor.explain(X)
 
 
+@pytest.mark.filterwarnings("ignore:column 'job' has in")
 @pytest.mark.parametrize("estimator", ["classifier", "regressor"])
 def test_no_fall_with_missing_and_unseen_values(estimator, request, tmp_path):
     model = request.getfixturevalue(estimator)

@@ -79,6 +79,7 @@ def test_requests_that_wait_together_are_one_call(table: Table, server: Any) -> 
     assert calls <= 2
 
 
+@pytest.mark.filterwarnings("ignore:column 'job' has in")
 def test_wrong_rows_are_refused_and_the_others_answered(table: Table, server: Any) -> None:
     good = rows_of(table[1][:2])
     found, _ = answers(server, [good, [{"debt": "much", "job": "cook"}], [{"debt": 1.0}], good])

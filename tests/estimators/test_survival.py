@@ -86,12 +86,9 @@ def test_curves_can_be_called_and_agree_with_the_risk_and_the_quantiles(fitted):
     model, X, _, _ = fitted
     rows = X[:4]
     curves = model.predict_survival_function(rows, times=[25.0, 50.0, 75.0])
-    hazards = model.predict_cumulative_hazard_function(rows, times=[25.0, 50.0, 75.0])
-    for curve, hazard, risk in zip(curves, hazards, model.predict(rows), strict=True):
+    for curve, risk in zip(curves, model.predict(rows), strict=True):
         assert curve(50.0) == pytest.approx(1.0 - risk, abs=1e-6)
-        assert hazard(50.0) == pytest.approx(-np.log(curve(50.0)))
         assert curve(0.0) == 1.0
-        assert hazard(0.0) == 0.0
         assert curve(37.5) == pytest.approx(0.5 * (curve(25.0) + curve(50.0)))
         with pytest.raises(ValueError, match=r"time must lie in \[0, 75\].*name later times"):
             curve([1.0, 76.0])

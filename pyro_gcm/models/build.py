@@ -200,15 +200,12 @@ def _check_map(
     part: nn.Module, r_dim: int, cost_shape: tuple[int, ...], name: str, levels: bool
 ) -> None:
     """Refuse a module whose shape is wrong, or that falls somewhere on 256 pairs of revenues."""
+    check_shape(name, part, r_dim, cost_shape, drawn=False)
     like = next(part.parameters(), torch.zeros(()))
     g = torch.Generator().manual_seed(0)
     pairs = torch.rand(2, 256, r_dim, generator=g).clamp(1e-3, 1.0 - 1e-3).sort(0).values.to(like)
     with evaluating(part):
         low, high = part(pairs if levels else torch.special.ndtri(pairs))
-    if tuple(low.shape) != (256, *cost_shape):
-        raise ValueError(
-            f"{name} must give values of shape {cost_shape} for a row, got {tuple(low.shape[1:])}"
-        )
     if (high < low).any():
         raise ValueError(f"{name} must be increasing, but it falls where revenues rise")
 

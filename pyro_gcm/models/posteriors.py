@@ -21,7 +21,6 @@ from pyro_gcm._utils.validation import (
 from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.models.predictions import Count, Predictions, prediction
-from pyro_gcm.nets.networks import block_rows
 from pyro_gcm.prediction.draws import PosteriorDraws, Rows
 from pyro_gcm.prediction.posterior import Target, log_joint, posterior_draws
 from pyro_gcm.prediction.predicted import Predicted
@@ -79,18 +78,14 @@ class Posteriors(Predictions):
 
         In the units of what the costs are compared with.
         """
-        noise, rows = self.noise(num_samples), matrix("x", x, self.x_dim, "x_dim", self.device)
-        lacking, plan = -len(rows) % block_rows(rows.device), self.prediction_plan
-        whole = torch.cat([rows, rows[-1:].expand(lacking, -1)])
-        draws, count = Predicted(self, plan, noise, until="c").read(whole, None), len(rows)
-        known = {name: values[:, :count] for name, values in draws.values.items()}
-        weights = None if draws.log_weights is None else draws.log_weights[:, :count]
-        again = Predicted(self, plan, known=known, until="c").read(rows, None)
+        rows = matrix("x", x, self.x_dim, "x_dim", self.device)
+        reader = Predicted(self, self.prediction_plan, self.noise(num_samples), until="c")
+        draws = reader.read(rows, None)
         like = self.base_samples.samples.new_zeros(self.cost_shape)
         loc, scale = like, like + 1.0
         if self.costs_have_units:
             loc, scale = self.r_standardizer.loc, self.r_standardizer.scale
-        return LatentMixture(again.left["c"].fn, loc, scale, weights)
+        return LatentMixture(draws.left["c"].fn, loc, scale, draws.log_weights)
 
     @prediction
     def posterior(

@@ -263,11 +263,9 @@ class Predictions(OrderEventModel):
         """
         found = []
         for count, columns in blocks(*filter(torch.is_tensor, rows), **noise.in_blocks):
-            some = Rows(*columns)
-            draws = Predicted(self, self.prediction_plan, noise).read(some.x, some.r)
+            draws = Predicted(self, self.prediction_plan, noise).read(*columns[:2])
+            kept = len(columns[0])
             if apart:
-                kept = draws.apart(count, len(some.x))
-                if kept < len(some.x):
-                    draws, some = draws.of_rows(slice(kept)), Rows(*(c[:kept] for c in columns))
-            found.append(function(draws, some)[:count])
+                draws, kept = draws.without_padding(count, kept)
+            found.append(function(draws, Rows(*(column[:kept] for column in columns)))[:count])
         return torch.cat(found)

@@ -12,7 +12,6 @@ from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.validation import (
     ArrayLike,
     as_tensor,
-    kind,
     matrix,
     number,
     positive,
@@ -72,12 +71,9 @@ class Surfaces(Posteriors):
         parts = []
         for block in self.surface_blocks(x, revenues, self.noise(num_samples), memory):
             part = block if reduce is None else reduce(block)
-            if not isinstance(part, Tensor) or part.shape[:1] != block.shape[:1]:
-                got = f"shape {tuple(part.shape)}" if isinstance(part, Tensor) else kind(part)
-                raise ValueError(
-                    f"reduce must return a tensor with {len(block)} rows, one for each of x, got "
-                    f"{got}"
-                )
+            if part.shape[:1] != block.shape[:1]:
+                shape = tuple(part.shape)
+                raise ValueError(f"reduce must return {len(block)} rows, got shape {shape}")
             parts.append(part)
         return torch.cat(parts)
 
@@ -240,8 +236,8 @@ class Monotone(Surfaces):
         def search(count: int, x: Tensor, r: Tensor, of: Tensor | None = None) -> Tensor:
             draws, kept = Predicted(self, self.prediction_plan, noise).read(x, r), len(x)
             known = draws.values
-            if self.tells_the_figure and (kept := draws.apart(count, len(x))) < len(x):
-                draws = draws.of_rows(slice(kept))
+            if self.tells_the_figure:
+                draws, kept = draws.without_padding(count, kept)
 
             def prediction(value: Tensor) -> Tensor:
                 moved = r.clone()

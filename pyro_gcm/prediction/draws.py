@@ -128,6 +128,11 @@ class Draws(NamedTuple):
         step = _LANES // math.gcd(_LANES, self.num_draws)  # all draws together fill whole vectors
         return min(size, -(-count // step) * step) if can else size
 
+    def without_padding(self, count: int, size: int) -> tuple[Draws, int]:
+        """These draws with as few rows as `apart` lets, and how many those are."""
+        kept = self.apart(count, size)
+        return (self.of_rows(slice(kept)), kept) if kept < size else (self, size)
+
     def of_rows(self, rows: slice) -> Draws:
         """p(y | draws) of some rows, and the weights of the draws, without their values."""
         weights = self.log_weights

@@ -95,9 +95,8 @@ def test_reduction_sees_all_rows_in_order_and_few_at_a_time(name: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"reduce": lambda p: p.amax(0)}, r"reduce must return .* 70 rows.* got shape \(4,\)"),
+        ({"reduce": lambda p: p.amax(0)}, r"reduce must return 70 rows, got shape \(4,\)"),
         ({"reduce": lambda p: p.sum()}, r"reduce must return .* got shape \(\)"),
-        ({"reduce": lambda p: p.tolist()}, "reduce must return .* got list"),
     ],
 )
 def test_reductions_that_lose_rows_are_refused(options: dict[str, Any], message: str) -> None:

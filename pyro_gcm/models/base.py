@@ -19,7 +19,6 @@ from pyro_gcm.models.story import Story
 from pyro_gcm.nets import Conditional, Standardizer, StandardNormal
 from pyro_gcm.nets.members import MemberCosts
 from pyro_gcm.nets.networks import with_even_rows
-from pyro_gcm.nets.parts import check_input, check_shape
 from pyro_gcm.prediction.base_samples import BaseSamples
 from pyro_gcm.responses import RESPONSES, Response
 from pyro_gcm.training import TrainingDefaults
@@ -84,11 +83,13 @@ class OrderEventModel(Story):
             response = cast(Response, named(self.out_dim, beyond))
         self.cost_shape, self.response = cost_shape, response
         self.response.check_r_dim(self.r_dim)
-        if isinstance(net := getattr(response, "net", None), nn.Module):
-            check_input("response", net, self.out_dim)
+        for part in (response, *getattr(response, "parts", ())):
+            if isinstance(net := getattr(part, "net", None), nn.Module):
+                build.check_input("response", net, self.out_dim)
         self.z_prior = build.prior_part("prior", prior, self.x_dim, self.z_dim, hidden)
         self.reads_x = not isinstance(self.z_prior, StandardNormal)
-        self.enumerates = bool(check_input("prior", self.z_prior, self.x_dim).has_enumerate_support)
+        p_z = build.check_input("prior", self.z_prior, self.x_dim)
+        self.enumerates = bool(p_z.has_enumerate_support)
         self.z_guide = build.guide_part(guide, self, hidden)
         if not isinstance(cost_family, nn.Module):
             family = resolve_cost_family(cost_family)
@@ -101,13 +102,13 @@ class OrderEventModel(Story):
         self.infinite_net = build.infinite_part(p0, self.out_dim, cost_shape[:-1], beyond)
         self.starts_p0 = isinstance(p0, str)
         self.response.prepare(self, cost_shape)
-        costs = check_shape("cost_family", self.cost_net, self.cost_dim, cost_shape)
+        costs = build.check_shape("cost_family", self.cost_net, self.cost_dim, cost_shape)
         try:
             OrderEvent(costs, torch.zeros(1))
         except (TypeError, ValueError) as error:
             raise ValueError(f"cost_family must give costs for an order event: {error}") from error
         if self.infinite_net is not None:
-            check_shape("p0", self.infinite_net, self.out_dim, cost_shape[:-1], drawn=False)
+            build.check_shape("p0", self.infinite_net, self.out_dim, cost_shape[:-1], drawn=False)
 
     def add_units(self, num_samples: int, sizes: dict[str, int], seed: int) -> None:
         """Make its standardisers and base samples.

@@ -32,7 +32,6 @@ from pyro_gcm.models.story import once
 from pyro_gcm.models.surfaces import Surfaces
 from pyro_gcm.nets import PositiveLinear, StandardNormal
 from pyro_gcm.nets.networks import joined, widths_of
-from pyro_gcm.nets.parts import check_input
 from pyro_gcm.prediction.predicted import Dry
 from pyro_gcm.responses import Response
 
@@ -184,7 +183,7 @@ class IGCM(Surfaces):
             like: Any = {"dtype": self.dtype, "device": self.device}
             x, r = torch.zeros(1, self.x_dim, **like), torch.zeros(1, self.r_dim, **like)
             with evaluating(self):
-                cost, k = check_input("cost_family", self.cost_net, self.z_dim), p_k(x, r)
+                cost, k = build.check_input("cost_family", self.cost_net, self.z_dim), p_k(x, r)
                 if integrates_over(cost, k):
                     event = OrderEvent(cost, k)
                     if self.response.distribution(event, x, r) is event:

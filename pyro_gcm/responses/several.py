@@ -14,7 +14,6 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import ArrayLike, one_of, same_rows, shown
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.order_event import SeveralOutcomes, costs_between, split_columns
-from pyro_gcm.nets.parts import check_input
 from pyro_gcm.responses.axis import Survival
 from pyro_gcm.responses.response import MakeMap, Model, Response
 
@@ -110,8 +109,6 @@ class Several(Response):
         self.attach()
         self.costs = cost_shape[-1] // len(self.names)
         for part in self.parts:
-            if hasattr(part, "net"):
-                check_input("parts", part.net, model.out_dim)
             part.prepare(model, (*cost_shape[:-1], self.costs))
 
     def outcome(self, y: ArrayLike, device: torch.device | None = None) -> Tensor:

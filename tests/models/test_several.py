@@ -118,7 +118,7 @@ MEANINGLESS: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: MemberGCM(3, 2, response=Several({"a": Continuous(3), "b": Survival()})),
-        "parts must take",
+        "response must take",
     ),
 ]
 

@@ -24,8 +24,9 @@ from pyro_gcm._utils.validation import (
 from pyro_gcm.estimators.training import Trained, TrainingPlan, TrainingRows, trained
 from pyro_gcm.inference.epochs import MOST
 from pyro_gcm.inference.training_data import weighed
-from pyro_gcm.models import GCM, IGCM, MemberGCM, build
+from pyro_gcm.models import GCM, IGCM, MemberGCM
 from pyro_gcm.models.base import OrderEventModel
+from pyro_gcm.models.build import cost_shape_of
 from pyro_gcm.models.members import CROSSED_ROWS, MemberSettings, member_map, warn_of_few
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 from pyro_gcm.responses import RESPONSES, Continuous, Response
@@ -185,7 +186,7 @@ def build_members(
     :param ordered: groups of columns of x for the levels of ordered variables (`TabularFeatures`).
     """
     knots: Any = {name: getattr(settings, name) for name in ("knots", "min_rows", "flat")}
-    shape = build.cost_shape(settings.alternatives, settings.costs)
+    shape = cost_shape_of(settings.alternatives, settings.costs)
     with Randomness(seed).in_use():
         steps = settings.steps if settings.bins else 0.0
         features = TabularFeatures(x_dim, settings.bins, steps=steps, ordered=ordered)

@@ -1,142 +1,240 @@
-"""The base of the models: the parts and units that they share, their training and their state."""
+"""The base of the models: a story, its factors, how it is read and trained, and its state."""
 
 from __future__ import annotations
 
-import itertools
-import math
-from typing import Any, cast
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar, TypeVar, cast
 
-import torch
 from torch import Tensor, nn
 
-from pyro_gcm._utils.standardizer import KnownMoments
-from pyro_gcm._utils.validation import matrix, one_of, positive_int, warn_user
-from pyro_gcm.distributions import CostUnits, OrderEvent
-from pyro_gcm.distributions.families import resolve_cost_family
+from pyro_gcm._utils.validation import one_of
+from pyro_gcm.distributions import InfiniteCost, OrderEvent
+from pyro_gcm.distributions.base import sides
+from pyro_gcm.inference import programs
 from pyro_gcm.inference.elbo import TrainingPair, training_pair
-from pyro_gcm.models import build
-from pyro_gcm.models.story import Story
-from pyro_gcm.nets import Conditional, Standardizer, StandardNormal
-from pyro_gcm.nets.members import MemberCosts
-from pyro_gcm.nets.networks import with_even_rows
-from pyro_gcm.prediction.base_samples import BaseSamples
-from pyro_gcm.responses import RESPONSES, Response
+from pyro_gcm.inference.reading import READER, Plan
+from pyro_gcm.inference.shared import SharedSite, sites_of
+from pyro_gcm.inference.story_check import check_story
+from pyro_gcm.models.parts import Parts, _names
+from pyro_gcm.nets.latent import corrected
+from pyro_gcm.prediction.base_samples import Latent
+from pyro_gcm.prediction.predicted import Dry
 from pyro_gcm.training import TrainingDefaults
 
-#: Attributes that no story asks for.
-_STATE = ("training", "is_trained", "training_summary", "example")
-_names = itertools.count()
+Method = TypeVar("Method", bound=Callable[..., Any])
+#: Rows that are kept as an example.
+_EXAMPLES = 3
+#: What a story is made of.
+_FACTORS = ("story", "guide_story", "shared", "z_dist", "c_dist", "y_dist", "covariates")
 
 
-class OrderEventModel(Story):
-    """Base of the models: a story with its parts and units, and what a subclass may change."""
+def once(method: Method) -> Method:
+    """A method of a model whose result is kept until a part, or the objective, is another one."""
 
-    # What `build` makes.
-    cost_shape: tuple[int, ...]
-    starts_p0: bool
-    places: dict[str, int]
-    #: What the costs are in the units of: "data", where there is one cost for each revenue, or what
-    #: they are compared with.
-    units_of_costs = "mapped r"
+    @functools.wraps(method)
+    def kept(self: Any, *args: Any) -> Any:
+        known, key = self.__dict__.setdefault("_kept", {}), (method.__qualname__, *args)
+        if key not in known:
+            known[key] = method(self, *args)
+        return known[key]
+
+    return cast(Method, kept)
+
+
+class OrderEventModel(Parts):
+    """The lines of a generative story and of its guide, and the plans by which readers read them.
+
+    `story`, with its factors `*_dist`, is the only definition of a model. Program, guide, training,
+    predictions and posteriors all read it, and so follow whoever overrides it.
+    """
+
+    #: What a model can be trained for, by name; the first is the default of `fit`.
+    objective_records: ClassVar[dict[str, Plan]] = {}
+    objectives: ClassVar[tuple[str, ...]]
     #: The objective of `fit` by default.
     default_objective = "conditional"
-    #: Number of members that z chooses from; 0 where it does not.
-    members = 0
-    #: How `fit` trained it last, in plain data, if it did.
-    training_summary: dict[str, Any] | None = None
 
-    def __init__(self, x_dim: int, r_dim: int, z_dim: int, name: str | None) -> None:
-        super().__init__()
-        self._own_name = name
-        self.name = name or f"{type(self).__name__.lower()}{next(_names)}"
-        self.x_dim = positive_int("x_dim", x_dim)
-        self.r_dim = positive_int("r_dim", r_dim, minimum=0)
-        self.z_dim = positive_int("z_dim", z_dim)
-        #: Columns of `covariates`, and of what sets the costs.
-        self.out_dim, self.cost_dim = self.x_dim, self.z_dim
-        self.is_trained = False
-        self._warned: set[str] = set()
-        self.shared_guide = nn.ParameterDict()
-        self.register_buffer("_objective", torch.tensor(0))
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.objectives = tuple(cls.objective_records)
 
-    # Its parts
+    def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
+        """The generative story, the lines of the paper's figure.
 
-    def add_costs(
-        self,
-        cost_shape: tuple[int, ...],
-        hidden: Any,
-        response: str | Response,
-        *,
-        prior: Any,
-        guide: Any,
-        cost_family: Any,
-        p0: Any,
-    ) -> None:
-        """Make y given the event, z, and c given z, as the constructor does first."""
-        # What a network of `covariates` reads has been through layers of the members' encoder.
-        beyond = () if self.members else hidden
-        if isinstance(response, Response):
-            cost_shape = (*cost_shape[:-1], response.costs_of(cost_shape[-1]))
-        else:
-            one_of("response", response, list(RESPONSES))
-            named: Any = RESPONSES[response]
-            response = cast(Response, named(self.out_dim, beyond))
-        self.cost_shape, self.response = cost_shape, response
-        self.response.check_r_dim(self.r_dim)
-        for part in (response, *getattr(response, "parts", ())):
-            if isinstance(net := getattr(part, "net", None), nn.Module):
-                build.check_input("response", net, self.out_dim)
-        self.z_prior = build.prior_part("prior", prior, self.x_dim, self.z_dim, hidden)
-        self.reads_x = not isinstance(self.z_prior, StandardNormal)
-        p_z = build.check_input("prior", self.z_prior, self.x_dim)
-        self.enumerates = bool(p_z.has_enumerate_support)
-        self.z_guide = build.guide_part(guide, self, hidden)
-        if not isinstance(cost_family, nn.Module):
-            family = resolve_cost_family(cost_family)
-            if self.members:
-                encoded = self.out_dim - self.members
-                cost_family = MemberCosts(family, self.members, encoded, cost_shape)
-            else:
-                cost_family = Conditional(family, self.cost_dim, cost_shape, hidden)
-        self.cost_net = cost_family
-        self.infinite_net = build.infinite_part(p0, self.out_dim, cost_shape[:-1], beyond)
-        self.starts_p0 = isinstance(p0, str)
-        self.response.prepare(self, cost_shape)
-        costs = build.check_shape("cost_family", self.cost_net, self.cost_dim, cost_shape)
-        try:
-            OrderEvent(costs, torch.zeros(1))
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"cost_family must give costs for an order event: {error}") from error
-        if self.infinite_net is not None:
-            build.check_shape("p0", self.infinite_net, self.out_dim, cost_shape[:-1], drawn=False)
-
-    def add_units(self, num_samples: int, sizes: dict[str, int], seed: int) -> None:
-        """Make its standardisers and base samples.
-
-        :param sizes: number of coordinates of each latent site that base samples drive.
+        :param sample: what a line does: `sample(name, distribution, obs=None)` returns the value of
+            a site, see `inference.reading`.
+        :param x: [B, x_dim] in data units; `r`: [B, r_dim]; `y`: [B]; None where not observed.
         """
-        self.x_standardizer = Standardizer(self.x_dim)
-        self.r_standardizer = Standardizer(self.r_dim)
-        ends = list(itertools.accumulate(sizes.values()))
-        self.places = dict(zip(sizes, [0, *ends], strict=False))
-        self.base_samples = BaseSamples(positive_int("num_samples", num_samples), ends[-1], seed)
+        raise NotImplementedError
 
-    def map_shape(self, cost_shape: tuple[int, ...] | None = None) -> tuple[int, ...]:
-        """Return the shape of a mapped row of revenues: a value for each cost (of each member)."""
-        shape = self.cost_shape if cost_shape is None else cost_shape
-        return (self.members, *shape) if self.members else shape
+    def guide_story(self, sample: Any, x: Tensor, r: Tensor, y: Tensor | None) -> None:
+        """The guide: `sample(name, q)` for every latent site that has a q of its own.
 
-    def learn_features(self, x: Tensor) -> None:
-        """Learn from rows [n, x_dim] what standardisation does not."""
+        It returns a draw, so that one q may depend on the draw of another. A latent site that it
+        leaves out is drawn from the story's own distribution.
+        """
+        if self.z_guide is not None:
+            sample("z", lambda: self.z_guide_dist(x, r, y))
+
+    def shared(self, sample: Any) -> Any:
+        """Sites that all rows share, drawn before them; what it returns is `sample.shared`.
+
+        A value broadcasts against [..., B, *event]; `inference.of_rows` takes those of the groups
+        of rows from it. Predictions average over the guide of these sites.
+        """
+
+    def guide_shared(self, sample: Any) -> None:
+        """The guide of `shared`: by default independent normals, mapped to each site's support."""
+        for name, site in self.shared_sites().items():
+            sample(name, site.guide(self.shared_guide))
+
+    def shared_sites(self) -> dict[str, SharedSite]:
+        """The sites that all rows share, by name; their guide has parameters from here on."""
+        return {} if type(self).shared is OrderEventModel.shared else self._shared_sites()
+
+    _shared_sites = once(sites_of)
+    model, guide, guide_of = programs.model, programs.guide, programs.guide_of
+
+    # The factors that stories share; x, r and y are in the units of the data
+
+    def z_dist(self, x: Tensor | None) -> Any:
+        """p(z|x) for x [B, x_dim] in data units, or p(z)."""
+        if not self.reads_x:
+            return self.z_prior()
+        if x is None:
+            raise ValueError("x must be given: the prior p(z|x) reads it")
+        return self.z_prior(self.x_standardizer(x))
+
+    def z_guide_dist(self, x: Tensor | None, r: Tensor | None, y: Tensor | None) -> Any:
+        """q(z|x, r, y), or p(z|x) where the guide is the prior; arguments in data units."""
+        if x is None:
+            raise ValueError("x must be given: the guide reads it")
+        if self.z_guide is None:
+            return self.z_dist(x)
+        e = self.x_standardizer(x)
+        r = None if r is None else self.r_standardizer(r)
+        q = self.z_guide(e, r, None if y is None else self.response.standardized(y).to(e.dtype))
+        return corrected(self.z_dist(x), q) if getattr(self.z_guide, "from_prior", False) else q
+
+    def covariates(self, z: Any, x: Tensor) -> Tensor:
+        """Return x [B, x_dim] as the factors of the model read it after z: standardised."""
+        standard: Tensor = self.x_standardizer(x)
+        return standard
+
+    def read_covariates(self, x: Tensor, z: Tensor | None = None) -> Tensor:
+        """`covariates` of x in data units, computed once for all lines of a story."""
+        story = READER.get()
+        found: Tensor = self.covariates(z, x) if story is None else story.covariates(z, x)
+        return found
+
+    def c_dist(self, z: Tensor, x: Tensor) -> Any:
+        """p(c|z), or p(c|z, x) where a cost may be infinite or z is a member; x in data units.
+
+        Costs are in the units of what they are compared with, the standardised and mapped revenues;
+        see `cost_units` for those of site c.
+        """
+        cost = self.cost_net(z)
+        if self.infinite_net is None:
+            return cost
+        return InfiniteCost(cost, self.infinite_net(self.read_covariates(x, z)))
+
+    def outcome_dist(self, cost: Any, revenue: Any, covariates: Tensor, r: Tensor) -> Any:
+        """p(y | z, x, r): what the response makes of the order event between cost and revenue.
+
+        :param cost: the costs as the story's site gave them, or their distribution.
+        :param revenue: what they are compared with; `r`: the revenues in data units.
+        """
+        p_c, c = sides(cost)
+        event = OrderEvent(p_c, revenue, validate_args=False)
+        p_y = self.response.distribution(event, covariates, r)
+        return p_y if c is None else p_y.given_cost(c)
+
+    # How it is read
 
     @property
-    def costs_have_units(self) -> bool:
-        """Whether there is one cost for each revenue, in its units."""
-        return self.units_of_costs == "data"
+    def objective(self) -> str:
+        """The objective of the last training, which predictions follow."""
+        return self.objectives[int(self._objective)]
 
-    def cost_units(self, r: Tensor) -> CostUnits | None:
-        """The units of site c at revenues [B, r_dim]; None where they are those of the story."""
-        return None
+    @objective.setter
+    def objective(self, objective: str) -> None:
+        one_of("objective", objective, self.objectives)
+        self.__dict__.pop("_kept", None)
+        self._objective.fill_(self.objectives.index(objective))
+        self.is_trained = True
+
+    @once
+    def plan(self, objective: str) -> Plan:
+        """How the sites are treated in training for an objective."""
+        return self.objective_records[objective]
+
+    @property
+    def prediction_plan(self) -> Plan:
+        """How the sites are treated in predictions, which follow the last training."""
+        raise NotImplementedError
+
+    def latents(self, plan: Plan) -> dict[str, Latent]:
+        """The latent sites that are drawn or summed out in a reading, by name, in order."""
+        return self._sites(plan)[0]
+
+    def observed(self, plan: Plan) -> list[str]:
+        """The observed sites that weigh draws in a reading, besides y."""
+        return self._sites(plan)[1]
+
+    @once
+    def _sites(self, plan: Plan) -> tuple[dict[str, Latent], list[str]]:
+        read = Dry(self, plan)
+        return read.latents, read.observed
+
+    @property
+    def tells_own_story(self) -> bool:
+        """Whether a subclass of the user's, or the instance, may have changed the story."""
+        of_library = type(self).__module__.startswith("pyro_gcm.")
+        return not (of_library and self.__dict__.keys().isdisjoint(_FACTORS))
+
+    def show(self, x: Tensor, r: Tensor) -> None:
+        """Keep a few rows to read a story of the user's with."""
+        if self.tells_own_story:
+            self.example = x[:_EXAMPLES], r[:_EXAMPLES]
+
+    def read_rows(self, x: Tensor, r: Tensor) -> None:
+        """Check a story of the user's, the first time, on a few of these rows."""
+        if self.tells_own_story and "story" not in self.__dict__.get("_kept", ()):
+            self.show(x, r)
+            check_story(self, x, r)
+            self.__dict__.setdefault("_kept", {})["story"] = True
+
+    @once
+    def drawing(self, plan: Plan) -> Plan:
+        """The plan in which the costs alone are left as their distributions."""
+        return replace(plan, left=("c",))
+
+    @property
+    def draws_equally(self) -> bool:
+        """Whether z is drawn from p(z|x), or from members of equal weight, by guide and story."""
+        return self.reads_x and self.z_guide is None and not self.enumerates
+
+    def overrides(self, *names: str) -> tuple[str, ...]:
+        """Those of the methods that a subclass of the user's, or the instance, has of its own."""
+        kind: Any = type(self)
+        own = self.__dict__
+        return _overridden(kind, names) + tuple(name for name in names if name in own)
+
+    def check_story(self, *views: str) -> None:
+        """Refuse a subclass that overrides a view of its story, which the caller would not follow.
+
+        :raises TypeError: for one of `views`, "model" or "guide".
+        """
+        for view in self.overrides(*views):
+            instead = "story" if view == "model" else "guide_story"
+            raise TypeError(
+                f"{type(self).__name__} overrides {view}, a view of its story in Pyro that fit, "
+                f"predictions and posteriors do not read: override {instead}, which all of them do"
+            )
+
+    # Its training
 
     def check_objective(self, objective: str) -> None:
         """Raise ValueError if the objective does not apply to this model."""
@@ -169,46 +267,7 @@ class OrderEventModel(Story):
     def adapt(self, rows: int, *, epochs: int | None) -> None:
         """Choose what was left to the number of training rows, as `fit` asks for, with `epochs`."""
 
-    def learn_units(self, x: Tensor, r: Tensor, y: Tensor, moments: KnownMoments = None) -> None:
-        """Take location and scale of x, r and a continuous y from rows, as `fit` does first.
-
-        To be called before `pyro.infer.SVI` trains on data that are not standardised.
-        :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n], on any device.
-        :param moments: those of "x" and "r", where the rows are only a sample of the data.
-        """
-        known = moments or {}
-        x, r = matrix("x", x, self.x_dim, "x_dim"), matrix("r", r, self.r_dim, "r_dim")
-        y = self.response.outcome(y)
-        self.x_standardizer.learn(x, known.get("x"))
-        self.learn_features(x.to(self.device))
-        if self.response.r_dist() is None:
-            self.r_standardizer.learn(r, known.get("r"))
-        self.response.learn_unit(y)
-        never = self.response.initial_cured_fraction(y) if self.starts_p0 else None
-        if never is not None:  # that all alternatives are infinite
-            each = never ** (1.0 / math.prod(self.cost_shape[:-1]))
-            parts = self.infinite_net.named_parameters()
-            *_, last = (p for name, p in parts if name.endswith(("logits", "bias")))
-            nn.init.constant_(last, torch.tensor(each, dtype=torch.float64).logit().item())
-        self.is_trained = True
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name not in _STATE:  # a story may ask for it
-            self.__dict__.pop("_kept", None)
-        if isinstance(value, nn.Module):
-            with_even_rows(value)  # parts of the user, too
-        super().__setattr__(name, value)
-
-    def warn_once(self, message: str) -> None:
-        """Warn the user, once in the life of this model for each message."""
-        if message not in self._warned:
-            self._warned.add(message)
-            warn_user(message)
-
-    @property
-    def seed(self) -> int:
-        """Seed of the prediction noise, a part of the state."""
-        return self.base_samples.seed
+    # Its state
 
     def saved_attributes(self) -> dict[str, Any]:
         """Return the state that `pyro_gcm.save` keeps besides arguments and tensors."""
@@ -248,3 +307,9 @@ class OrderEventModel(Story):
         # A copy has parameters of its own, so it needs a name of its own in Pyro's store.
         super().__setstate__(state)
         self.name = f"{self.name}.copy{next(_names)}"
+
+
+@functools.lru_cache(maxsize=256)
+def _overridden(cls: Any, names: tuple[str, ...]) -> tuple[str, ...]:
+    library = next(base for base in cls.__mro__ if base.__module__.startswith(__package__))
+    return tuple(name for name in names if getattr(cls, name) is not getattr(library, name))

@@ -1,4 +1,4 @@
-"""The parts of a model, from the names or modules that were passed to its constructor."""
+"""The parts of a model, by name or as modules, and their checks on rows of zeros."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from pyro_gcm._utils.torch_state import evaluating
 from pyro_gcm._utils.validation import kind, one_of, positive_int
-from pyro_gcm.distributions import coordinates
 from pyro_gcm.nets import (
     AmortizedGuide,
     Bijection,
@@ -27,7 +26,6 @@ from pyro_gcm.nets import (
     PositiveLinear,
     PosteriorGuide,
     Probit,
-    RevenueGuide,
     Sigmoid,
     StandardNormal,
 )
@@ -57,39 +55,6 @@ _GUIDES: dict[str, Network] = {
 PRIORS, GUIDES = ("standard", *_PRIORS), ("prior", *_GUIDES)
 KERNEL_GUIDES = ("exact", "amortised")
 REVENUE_MAPS = ("identity", "piecewise_linear", "positive_linear", "probit", "sigmoid")
-
-
-def add_kernel(model: Any, prior: Any, guide: Any, dr_net: nn.Module | None, hidden: Any) -> None:
-    """Build p(k) or p(k|x), q(k|x, r, y) and p(r|k, x)."""
-    x_dim, r_dim, k_dim = model.x_dim, model.r_dim, model.k_dim
-    sizes, names = (x_dim, k_dim, hidden), ("standard", "conditional")
-    model.k_prior = prior_part("kernel_prior", prior, *sizes, names)
-    model.k_guide = None
-    if isinstance(guide, nn.Module):
-        check_guide("kernel_guide", guide, (x_dim, r_dim), (k_dim,))
-        model.k_guide = guide
-    else:
-        one_of("kernel_guide", guide, KERNEL_GUIDES)
-        if guide == "amortised":
-            model.k_guide = RevenueGuide(Conditional(dist.Normal, x_dim + r_dim, (k_dim,), hidden))
-    p_k = check_input("kernel_prior", model.k_prior, x_dim)
-    if not isinstance(coordinates(p_k), torch.distributions.Normal):
-        raise ValueError(
-            "kernel_prior must be normal with independent coordinates, so that p(k|x, r) is "
-            f"known, got {type(coordinates(p_k)).__name__}"
-        )
-    changed = model.overrides("k_dist", "r_dist")
-    if changed and not model.overrides("k_posterior"):
-        raise ValueError(
-            f"{type(model).__name__} overrides {changed[0]}, and so needs a k_posterior that "
-            "goes with it"
-        )
-    model.loading = PositiveLinear(k_dim, (r_dim,))
-    noise = dist.Normal, x_dim, (r_dim,), hidden
-    model.dr_net = Conditional(*noise) if dr_net is None else dr_net
-    p_dr = coordinates(check_input("dr_net", model.dr_net, x_dim))
-    if not isinstance(p_dr, torch.distributions.Normal):
-        raise ValueError("dr_net must give a normal p(dr|x) with independent columns")
 
 
 def prior_part(
@@ -220,7 +185,7 @@ def x_decoder_part(model: Any, x_decoder: nn.Module | None, in_dim: int, hidden:
     return None
 
 
-def cost_shape(alternatives: int, costs: int) -> tuple[int, ...]:
+def cost_shape_of(alternatives: int, costs: int) -> tuple[int, ...]:
     """Event shape of the costs: (K,), or (G, K) with several alternatives."""
     alternatives, costs = positive_int("alternatives", alternatives), positive_int("costs", costs)
     return (costs,) if alternatives == 1 else (alternatives, costs)
@@ -228,9 +193,6 @@ def cost_shape(alternatives: int, costs: int) -> tuple[int, ...]:
 
 def _shown(part: Any) -> str:
     return repr(part) if isinstance(part, str) else type(part).__name__
-
-
-# Checks of parts, of the library or of a user, on rows of zeros
 
 
 def check_input(name: str, part: nn.Module, columns: int) -> Any:

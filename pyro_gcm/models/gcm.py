@@ -18,8 +18,8 @@ from pyro_gcm._utils.validation import broadcast_shapes, seed_of
 from pyro_gcm.distributions import CostUnits
 from pyro_gcm.distributions.products import coarse
 from pyro_gcm.inference.reading import Plan, in_units
-from pyro_gcm.models import build
-from pyro_gcm.models.story import once
+from pyro_gcm.models.base import once
+from pyro_gcm.models.build import cost_shape_of, revenue_map_part, x_decoder_part
 from pyro_gcm.models.surfaces import Monotone
 from pyro_gcm.nets import Conditional, StandardNormal
 from pyro_gcm.nets.networks import joined, widths_of
@@ -117,7 +117,7 @@ class GCM(Monotone):
         name: str | None = None,
     ) -> None:
         super().__init__(x_dim, r_dim, z_dim, name)
-        shape = build.cost_shape(alternatives, max(1, self.r_dim) if costs is None else costs)
+        shape = cost_shape_of(alternatives, max(1, self.r_dim) if costs is None else costs)
         parts: Any = {"prior": prior, "guide": guide, "cost_family": cost_family, "p0": p0}
         parts |= {"revenue_map": revenue_map, "x_decoder": x_decoder, "r_decoder": r_decoder}
         seed = seed_of(seed)
@@ -154,7 +154,7 @@ class GCM(Monotone):
             make, r_decoder = partial(StandardNormal, 0), None
         self.w_prior = StandardNormal(self.r_dim)
         self.r_decoder: Any = make() if r_decoder is None else r_decoder
-        self.x_decoder: Any = build.x_decoder_part(self, x_decoder, self.z_dim, hidden)
+        self.x_decoder: Any = x_decoder_part(self, x_decoder, self.z_dim, hidden)
         self.w_guide: Any = None if self.reads_x else make()
         plain = isinstance(self.revenue_map, nn.Identity)
         if plain and not isinstance(self.response, AxisResponse):
@@ -169,7 +169,7 @@ class GCM(Monotone):
             # With the identity of levels and a Gaussian cost mu_y would be linear in the level.
             given = "probit" if levels else "identity"
         given = "positive_linear" if given is None else given
-        return build.revenue_map_part(given, r_dim, shape, levels=levels)
+        return revenue_map_part(given, r_dim, shape, levels=levels)
 
     def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
         """The lines of the paper's figure; x and r are in data units, and so is x that is drawn."""

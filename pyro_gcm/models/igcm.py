@@ -16,21 +16,32 @@ from pyro_gcm._utils.torch_state import Randomness, evaluating
 from pyro_gcm._utils.validation import (
     ArrayLike,
     broadcast_shapes,
+    one_of,
     positive_int,
     seed_of,
 )
 from pyro_gcm.distributions import (
     LatentMixture,
     OrderEvent,
+    coordinates,
 )
 from pyro_gcm.distributions.order_event import integrates_over
 from pyro_gcm.distributions.posteriors import linear_gaussian_posterior
 from pyro_gcm.inference.reading import Plan, Reader, in_units
-from pyro_gcm.models import build
+from pyro_gcm.models.base import once
+from pyro_gcm.models.build import (
+    KERNEL_GUIDES,
+    check_guide,
+    check_input,
+    cost_shape_of,
+    prior_part,
+    refusal_of,
+    revenue_map_part,
+    x_decoder_part,
+)
 from pyro_gcm.models.predictions import Count, prediction
-from pyro_gcm.models.story import once
 from pyro_gcm.models.surfaces import Surfaces
-from pyro_gcm.nets import PositiveLinear, StandardNormal
+from pyro_gcm.nets import Conditional, PositiveLinear, RevenueGuide, StandardNormal
 from pyro_gcm.nets.networks import joined, widths_of
 from pyro_gcm.prediction.predicted import Dry
 from pyro_gcm.responses import Response
@@ -57,8 +68,7 @@ class IGCM(Surfaces):
     3.4, which is no bound on either of them. `predict` averages over the exact p(k | x, r), and
     after "paper" over the guide q(k | x, r), as there.
 
-    :param x_dim: number of covariates.
-    :param r_dim: number of revenues m.
+    :param x_dim: number of covariates; `r_dim`: number of revenues m.
     :param k_dim: dimension K of k, r_dim by default.
     :param response: "binary", "continuous" or a `responses.Response`.
     :param prior, guide, z_dim, hidden, alternatives, costs, cost_family, p0: as for `GCM`; one cost
@@ -77,11 +87,6 @@ class IGCM(Surfaces):
     :param name: prefix of the parameters in Pyro's store; unique by default.
     :raises ValueError: for sizes below 1, unknown names, or parts that do not fit together.
     """
-
-    k_prior: Any
-    k_guide: Any
-    dr_net: Any
-    loading: PositiveLinear
 
     objective_records = {
         "conditional": Plan(untrained=("x_decoder.",)),
@@ -116,7 +121,7 @@ class IGCM(Surfaces):
         super().__init__(x_dim, r_dim, z_dim, name)
         hidden, seed = widths_of(hidden), seed_of(seed)
         self.k_dim = self.r_dim if k_dim is None else positive_int("k_dim", k_dim)
-        cost_shape = build.cost_shape(alternatives, self.k_dim if costs is None else costs)
+        cost_shape = cost_shape_of(alternatives, self.k_dim if costs is None else costs)
         parts: Any = {"prior": prior, "guide": guide, "cost_family": cost_family, "p0": p0}
         with Randomness(seed).in_use():
             self.add_costs(cost_shape, hidden, response, **parts)
@@ -124,12 +129,41 @@ class IGCM(Surfaces):
             if kernel_map is None:
                 kernel_map = "identity" if cost_shape == (self.k_dim,) else "positive_linear"
             sizes = self.k_dim, cost_shape
-            self.kernel_map = build.revenue_map_part(kernel_map, *sizes, "kernel_map")
+            self.kernel_map = revenue_map_part(kernel_map, *sizes, "kernel_map")
             self.units_of_costs = "k" if isinstance(self.kernel_map, nn.Identity) else "mapped k"
-            build.add_kernel(self, kernel_prior, kernel_guide, dr_net, hidden)
+            self._add_kernel(kernel_prior, kernel_guide, dr_net, hidden)
             columns = self.z_dim + self.k_dim
-            self.x_decoder: Any = build.x_decoder_part(self, x_decoder, columns, hidden)
+            self.x_decoder: Any = x_decoder_part(self, x_decoder, columns, hidden)
         self.add_units(num_samples, {"z": self.z_dim, "k": self.k_dim}, seed)
+
+    def _add_kernel(self, prior: Any, guide: Any, dr_net: Any, hidden: Any) -> None:
+        """Build p(k) or p(k|x), q(k|x, r, y) and p(r|k, x)."""
+        x_dim, r_dim, k_dim = self.x_dim, self.r_dim, self.k_dim
+        sizes, names = (x_dim, k_dim, hidden), ("standard", "conditional")
+        self.k_prior = prior_part("kernel_prior", prior, *sizes, names)
+        self.k_guide: Any = guide if isinstance(guide, nn.Module) else None
+        if self.k_guide is not None:
+            check_guide("kernel_guide", guide, (x_dim, r_dim), (k_dim,))
+        else:
+            one_of("kernel_guide", guide, KERNEL_GUIDES)
+        if guide == "amortised":
+            self.k_guide = RevenueGuide(Conditional(dist.Normal, x_dim + r_dim, (k_dim,), hidden))
+        self.loading = PositiveLinear(k_dim, (r_dim,))
+        noise = dist.Normal, x_dim, (r_dim,), hidden
+        self.dr_net = Conditional(*noise) if dr_net is None else dr_net
+        for name, part in (("kernel_prior", self.k_prior), ("dr_net", self.dr_net)):
+            p = coordinates(check_input(name, part, x_dim))
+            if not isinstance(p, torch.distributions.Normal):
+                raise ValueError(
+                    f"{name} must be normal with independent coordinates, so that p(k|x, r) is "
+                    f"known, got {type(p).__name__}"
+                )
+        changed = self.overrides("k_dist", "r_dist")
+        if changed and not self.overrides("k_posterior"):
+            raise ValueError(
+                f"{type(self).__name__} overrides {changed[0]}, and so needs a k_posterior that "
+                "goes with it"
+            )
 
     def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
         """The lines of the paper's figure; x and r are in data units."""
@@ -174,16 +208,13 @@ class IGCM(Surfaces):
 
     @torch.no_grad()
     def _with_kernel(self, plan: Plan, p_k: Any, *, leave: bool, **others: Any) -> Plan:
-        """The plan with k from a function of x and r; left where y has a closed form for it.
-
-        That is where y is the event that normal costs stay below k itself, `OrderEvent(cost, p_k)`.
-        """
+        """The plan with k from a function of x and r; left where y is `OrderEvent(cost, p_k)`."""
         plain = isinstance(self.kernel_map, nn.Identity)
         if leave and plain and not self.overrides("story", "c_dist", "y_dist"):
             like: Any = {"dtype": self.dtype, "device": self.device}
             x, r = torch.zeros(1, self.x_dim, **like), torch.zeros(1, self.r_dim, **like)
             with evaluating(self):
-                cost, k = build.check_input("cost_family", self.cost_net, self.z_dim), p_k(x, r)
+                cost, k = check_input("cost_family", self.cost_net, self.z_dim), p_k(x, r)
                 if integrates_over(cost, k):
                     event = OrderEvent(cost, k)
                     if self.response.distribution(event, x, r) is event:
@@ -213,7 +244,7 @@ class IGCM(Surfaces):
         if objective == "paper" and self.enumerates:
             raise ValueError("objective='paper' averages over draws of z: not with a categorical z")
         guide, columns = self.k_guide, (self.x_dim, self.r_dim)
-        if objective == "paper" and (guide is None or build.refusal_of(guide, columns, 1)):
+        if objective == "paper" and (guide is None or refusal_of(guide, columns, 1)):
             raise ValueError(
                 "objective='paper' needs a q(k|x, r) of its own, which predictions use as well: "
                 "pass kernel_guide='amortised'"

@@ -22,8 +22,8 @@ from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import seed_of, warn_user
 from pyro_gcm.distributions import InfiniteCost
 from pyro_gcm.inference.reading import Plan
-from pyro_gcm.models import build
 from pyro_gcm.models.base import OrderEventModel
+from pyro_gcm.models.build import cost_shape_of
 from pyro_gcm.models.gcm import GCM, JOINT_PARTS
 from pyro_gcm.nets import PiecewiseLinear, Probit
 from pyro_gcm.nets.members import MemberEncoder, gather_values
@@ -222,7 +222,7 @@ class MemberGCM(GCM):
         OrderEventModel.__init__(self, x_dim, r_dim, encoder.members, name)
         self.encoder, self.members = encoder, encoder.members
         self.out_dim = self.cost_dim = encoder.out_dim
-        shape = build.cost_shape(alternatives, costs)
+        shape = cost_shape_of(alternatives, costs)
         parts: Any = {"prior": ConstantCategorical(self.members), "guide": None, "p0": p0}
         parts |= {"cost_family": cost_family, "revenue_map": revenue_map}
         with Randomness(seed).in_use():

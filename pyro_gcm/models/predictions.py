@@ -18,8 +18,7 @@ from pyro_gcm._utils.validation import (
     positive_int,
 )
 from pyro_gcm.inference.programs import given_or
-from pyro_gcm.models.base import OrderEventModel
-from pyro_gcm.models.story import once
+from pyro_gcm.models.base import OrderEventModel, once
 from pyro_gcm.prediction.base_samples import FixedNoise, Latent
 from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows, SurfaceDraws, blocks
 from pyro_gcm.prediction.predicted import Predicted

@@ -124,7 +124,7 @@ def test_part_that_does_not_fit_would_broadcast_or_fall_is_refused_by_name(case:
 
 
 def test_noise_of_revenues_must_be_normal() -> None:
-    with pytest.raises(ValueError, match="dr_net must give a normal"):
+    with pytest.raises(ValueError, match="dr_net must be normal"):
         IGCM(3, 2, dr_net=Decoder(3, 2))
 
 

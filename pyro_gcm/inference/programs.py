@@ -137,7 +137,7 @@ def model(self: Any, x: Given = None, r: Given = None, y: Given = None, *, size:
     :returns: y, [B].
     """
     x, r, y, rows = _inputs(self, x, r, y, size)
-    plan = Plan(given=(), averages=self.objective_records[self.objective].averages)
+    plan = Plan(given=(), averages=self.objectives[self.objective].averages)
     story = Programmed(self, plan, self.plan("conditional"), x, r)
     story.shared = self.shared(story.share)
     with pyro.plate("data", rows, dim=-1), SiteGuard():

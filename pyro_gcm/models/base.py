@@ -17,7 +17,7 @@ from pyro_gcm.inference.elbo import TrainingPair, training_pair
 from pyro_gcm.inference.reading import READER, Plan
 from pyro_gcm.inference.shared import SharedSite, sites_of
 from pyro_gcm.inference.story_check import check_story
-from pyro_gcm.models.parts import Parts, _names
+from pyro_gcm.models.parts import NUMBERS, Parts
 from pyro_gcm.nets.latent import corrected
 from pyro_gcm.prediction.base_samples import Latent
 from pyro_gcm.prediction.predicted import Dry
@@ -51,14 +51,9 @@ class OrderEventModel(Parts):
     """
 
     #: What a model can be trained for, by name; the first is the default of `fit`.
-    objective_records: ClassVar[dict[str, Plan]] = {}
-    objectives: ClassVar[tuple[str, ...]]
+    objectives: ClassVar[dict[str, Plan]] = {}
     #: The objective of `fit` by default.
     default_objective = "conditional"
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls.objectives = tuple(cls.objective_records)
 
     def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
         """The generative story, the lines of the paper's figure.
@@ -156,19 +151,18 @@ class OrderEventModel(Parts):
     @property
     def objective(self) -> str:
         """The objective of the last training, which predictions follow."""
-        return self.objectives[int(self._objective)]
+        return list(self.objectives)[int(self._objective)]
 
     @objective.setter
     def objective(self, objective: str) -> None:
-        one_of("objective", objective, self.objectives)
         self.__dict__.pop("_kept", None)
-        self._objective.fill_(self.objectives.index(objective))
+        self._objective.fill_(list(self.objectives).index(objective))
         self.is_trained = True
 
     @once
     def plan(self, objective: str) -> Plan:
         """How the sites are treated in training for an objective."""
-        return self.objective_records[objective]
+        return self.objectives[objective]
 
     @property
     def prediction_plan(self) -> Plan:
@@ -249,14 +243,13 @@ class OrderEventModel(Parts):
 
         :raises ValueError: if the objective does not apply to this model.
         """
-        one_of("objective", objective, self.objectives)
+        one_of("objective", objective, list(self.objectives))
         self.check_objective(objective)
         return training_pair(self, objective)
 
     def trained_parameters(self, objective: str = "conditional") -> dict[str, nn.Parameter]:
         """The parameters that an objective trains, by name; the others it leaves as they are."""
-        one_of("objective", objective, self.objectives)
-        untrained = self.objective_records[objective].untrained
+        untrained = self.objectives[objective].untrained
         trainable = ((n, p) for n, p in self.named_parameters() if p.requires_grad)
         return {n: p for n, p in trainable if not n.startswith(untrained)}
 
@@ -276,10 +269,6 @@ class OrderEventModel(Parts):
 
     def restore_attributes(self, saved: dict[str, Any]) -> None:
         """Restore the result of `saved_attributes`; a name that was not chosen stays unique."""
-        summary = saved["training"] or {}
-        for names in summary.get("columns", {}).values():
-            if names is not None and not all(isinstance(name, str) for name in names):
-                raise ValueError(f"it must have names of columns, or None, got {names!r}")
         self.is_trained, self.training_summary = saved["is_trained"], saved["training"]
         self.name = saved["name"] or self.name
 
@@ -306,7 +295,7 @@ class OrderEventModel(Parts):
     def __setstate__(self, state: dict[str, Any]) -> None:
         # A copy has parameters of its own, so it needs a name of its own in Pyro's store.
         super().__setstate__(state)
-        self.name = f"{self.name}.copy{next(_names)}"
+        self.name = f"{self.name}.copy{next(NUMBERS)}"
 
 
 @functools.lru_cache(maxsize=256)

@@ -90,7 +90,7 @@ class GCM(Monotone):
     :raises ValueError: for sizes below 1, unknown names, or parts that do not fit together.
     """
 
-    objective_records = {
+    objectives = {
         "conditional": Plan(hidden=("w",), untrained=JOINT_PARTS),
         "joint": Plan(given=()),
     }

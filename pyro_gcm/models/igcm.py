@@ -88,7 +88,7 @@ class IGCM(Surfaces):
     :raises ValueError: for sizes below 1, unknown names, or parts that do not fit together.
     """
 
-    objective_records = {
+    objectives = {
         "conditional": Plan(untrained=("x_decoder.",)),
         "joint": Plan(given=()),
         "paper": Plan(given=("x",), untrained=("x_decoder.",)),

@@ -183,8 +183,8 @@ class MemberGCM(GCM):
     :raises ValueError: for sizes below 1, unknown names, or parts that do not fit together.
     """
 
-    objective_records = {
-        **GCM.objective_records,
+    objectives = {
+        **GCM.objectives,
         "members": Plan(hidden=("w",), untrained=JOINT_PARTS, averages=True),
     }
     default_objective = "members"
@@ -291,19 +291,17 @@ def member_map(
     map_shape: tuple[int, ...],
     *,
     levels: bool = False,
-    knots: int = 24,
-    min_rows: int = 20,
-    flat: bool = False,
     seed: int = 0,
+    **options: Any,
 ) -> nn.Module:
     """The increasing maps of all members: squashed revenues and splines of a few ramps.
 
     :param levels: whether the revenue is a quantile level, whose probit the splines are of.
-    :param knots, min_rows, flat: of `PiecewiseLinear`.
     :param seed: of the initial weights, which are others than those of the encoder.
+    :param options: of `PiecewiseLinear`.
     """
-    options: Any = {"knots": knots, "min_rows": min_rows, "flat": flat, "squash": not levels}
-    options |= {"smallest_scale": 0.05, "ramp_weight": 0.02}
+    options = {"knots": 24, "min_rows": 20, "smallest_scale": 0.05, "ramp_weight": 0.02} | options
+    options["squash"] = not levels
     with Randomness(seed + 1).in_use():
         splines = PiecewiseLinear(r_dim, map_shape, **options)
     return LearnsLast(Probit(), splines) if levels else splines

@@ -22,7 +22,8 @@ from pyro_gcm.responses import RESPONSES, Response
 
 #: Attributes that no story asks for.
 _STATE = ("training", "is_trained", "training_summary", "example")
-_names = itertools.count()
+#: Of models without a name, in one process.
+NUMBERS = itertools.count()
 
 
 class Parts(nn.Module):
@@ -42,7 +43,7 @@ class Parts(nn.Module):
     def __init__(self, x_dim: int, r_dim: int, z_dim: int, name: str | None) -> None:
         super().__init__()
         self._own_name = name
-        self.name = name or f"{type(self).__name__.lower()}{next(_names)}"
+        self.name = name or f"{type(self).__name__.lower()}{next(NUMBERS)}"
         self.x_dim = positive_int("x_dim", x_dim)
         self.r_dim = positive_int("r_dim", r_dim, minimum=0)
         self.z_dim = positive_int("z_dim", z_dim)

@@ -56,7 +56,7 @@ class Posteriors(Predictions):
             raise ValueError("simulate needs size alone with prior='standard', which draws x and r")
         if self.reads_x and (x is None or size is not None):
             raise ValueError("simulate needs x in place of size: the prior p(z|x) reads it")
-        untrained = self.objective_records[self.objective].untrained
+        untrained = self.objectives[self.objective].untrained
         if self.reads_x and r is None and "r_decoder." in untrained:
             raise ValueError(
                 f"simulate needs r: objective={self.objective!r} does not learn p(r|w, x)"

@@ -125,8 +125,8 @@ def test_a_story_that_hides_columns_from_z_needs_no_guide() -> None:
 
 
 class WithRevenues(GCM):
-    objective_records = {
-        **GCM.objective_records,
+    objectives = {
+        **GCM.objectives,
         "with revenues": Plan(given=("x",)),
     }
 

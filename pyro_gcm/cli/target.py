@@ -103,8 +103,8 @@ def target_of(
                 had = f"{len(classes)} ({listed(_texts(classes))})"
                 raise WrongUse(f"{name} must have two values for --kind classifier, and has {had}")
             if label is not None and label not in classes:
-                two = " and ".join(_texts(classes))
-                raise WrongUse(f"--positive must be a value of {name}, {two}, got {positive!r}")
+                values_are = instead(positive, _texts(classes))
+                raise WrongUse(f"--positive: {name} has no value {positive!r}{values_are}")
             return Target(kind, values, {"positive": label})
         if kind == "ordinal":
             order = None if levels is None else _order_of(name, levels, values)

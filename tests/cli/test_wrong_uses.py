@@ -54,7 +54,7 @@ WRONG = {
     f"{DEFAULT} --kind=regressor": "--target 'default' must have numbers, and has text, such as ",
     f"{FIT} --target=time --kind=survival": "--kind survival needs --event, the column that says",
     f"{FIT} --target=time --event=debt": "--event 'debt' must have 1 (the event came) and 0 (it",
-    f"{DEFAULT} --positive=maybe": "--positive must be a value of --target 'default', no and ",
+    f"{DEFAULT} --positive=maybe": "--target 'default' has no value 'maybe' (there are: no, yes",
     f"{DEFAULT} --epochs=many": "Invalid value for '--epochs': ",
     f"{DEFAULT} --test-share=0.001": "--test-share: The test_size = 1 should be greater or equal",
     f"{DEFAULT} --test-share=0.99": "--test-share: ",

@@ -21,7 +21,6 @@ from pyro_gcm.nets import (
     ConditionalFlow,
     ConditionalMixture,
     ConditionalMultivariateNormal,
-    ConstantLogits,
     PiecewiseLinear,
     PositiveLinear,
     PosteriorGuide,
@@ -29,7 +28,7 @@ from pyro_gcm.nets import (
     Sigmoid,
     StandardNormal,
 )
-from pyro_gcm.nets.networks import mlp
+from pyro_gcm.nets.networks import ConstantLogits, mlp
 
 #: A network from so many columns to a distribution of so many coordinates; then hidden layers.
 Network = Callable[[int, int, Any], nn.Module]

@@ -1,7 +1,5 @@
 """Small networks that return distributions, increasing maps of the revenues, standardisation."""
 
-from torch.nn import Identity
-
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm.nets.latent import (
     ConditionalCategorical,
@@ -9,14 +7,12 @@ from pyro_gcm.nets.latent import (
     ConditionalMixture,
     ConditionalMultivariateNormal,
     DiagNormalMixture,
-    FlowDistribution,
     StandardNormal,
 )
 from pyro_gcm.nets.members import MemberEncoder
 from pyro_gcm.nets.networks import (
     AmortizedGuide,
     Conditional,
-    ConstantLogits,
     Linear,
     PosteriorGuide,
     RevenueGuide,
@@ -40,10 +36,7 @@ __all__ = [
     "ConditionalFlow",
     "ConditionalMixture",
     "ConditionalMultivariateNormal",
-    "ConstantLogits",
     "DiagNormalMixture",
-    "FlowDistribution",
-    "Identity",
     "Linear",
     "MemberEncoder",
     "PiecewiseLinear",

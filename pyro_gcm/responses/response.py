@@ -40,7 +40,8 @@ class Response(nn.Module):
     predicts = "prediction"
     #: Whether predictions are probabilities.
     is_probability = False
-    #: What `model.predictive` offers.
+    #: What `model.predictive` offers. For quantiles a response has a method `from_standard`, from a
+    #: number without a unit to y, which rises with it.
     predictive: type[Predictive] = Predictive
     #: Upper bound of log p(y | z, x, r), which exact posterior draws by rejection need; or None.
     log_likelihood_bound: float | None = None
@@ -112,10 +113,6 @@ class Response(nn.Module):
     def outcome(self, y: ArrayLike, device: torch.device | None = None) -> Tensor:
         """y as a tensor with a row for each of the data, [n] by default."""
         return vector("y", y, device)
-
-    def from_standard(self, standard: Tensor) -> Tensor:
-        """y at a number without a unit, with which it rises, where `predictive` has quantiles."""
-        raise NotImplementedError
 
     def site_distribution(self, p_y: Any, *, separate: bool) -> Any:
         """Return the distribution at site y of a program, from that of `distribution`.

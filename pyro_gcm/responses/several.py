@@ -33,11 +33,11 @@ class Several(Response):
         fit(model, x, r, {"default": late, "months": SurvivalTimes(...)})
         model.response_model("months").predictive(x, r).survival(times)
 
-    :param parts: responses by the names that they have here, two or more.
+    :param parts: responses by the names that they have here.
     :param directions: for every name +1 for a revenue in which the event of that response gets more
         likely, -1 for one in which it gets less likely and 0 for one that it does not read,
         [r_dim]; by default +1 for all.
-    :raises ValueError: for fewer than two responses, or wrong directions.
+    :raises ValueError: for what is no response, or wrong directions.
     """
 
     predicts = "prediction of several responses"
@@ -47,8 +47,6 @@ class Several(Response):
         self, parts: Mapping[str, Response], directions: Mapping[str, Sequence[int]] | None = None
     ) -> None:
         super().__init__()
-        if len(parts) < 2:
-            raise ValueError(f"parts must have two or more responses by name, got {shown(parts)}")
         for name, part in parts.items():
             if not isinstance(part, Response) or isinstance(part, Several) or part.r_dist():
                 raise ValueError(

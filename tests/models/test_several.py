@@ -102,7 +102,6 @@ BINARY = {"a": Binary(), "b": Binary()}
 TWICE = Survival()
 #: A construction that has no meaning, and the message.
 MEANINGLESS: list[tuple[Callable[[], Any], str]] = [
-    (lambda: Several({"one": Binary()}), "parts must have two or more responses"),
     (lambda: Several({"one": "binary", "two": "binary"}), "must be a response .an object."),
     (lambda: Several(BINARY, {"c": [1]}), r"directions\['c'\] must"),
     (lambda: Several(BINARY, [1, 1]), "directions"),

@@ -10,7 +10,7 @@ import pandas as pd
 
 from pyro_gcm.estimators.kinds import monotone_prediction
 from pyro_gcm.plots import plot_feature_curve
-from pyro_gcm.plots.audit import draw_worst_pair
+from pyro_gcm.plots.directions import draw_worst_pair
 from pyro_gcm.report.page import Block, Figure, Figures, Paragraph, Section, Table, drawn
 from pyro_gcm.report.subject import Subject, amount, counted, listed, percent, quoted, shortened
 

@@ -280,5 +280,5 @@ def training_pair(model: Any, objective: str) -> TrainingPair:
     program = collapse(given, kernel="k" if "k" in plan.left else None)
     shared = tuple(name for name in sampled if name not in read.in_guide)
     loss = PaperLoss if objective == "paper" else None
-    guide = partial(model.guide_of, plan)
+    guide = partial(model.guide, plan=plan)
     return TrainingPair(program, guide, sampled, shared, finite, loss, plan)

@@ -153,7 +153,8 @@ def fit(
         raise ValueError(f"sample_weight needs one of the names of elbo, got {elbo!r}")
     if of_members and not (pair.plan.averages and is_read):
         raise ValueError("sample_weight must be [n] but for members with objective='members'")
-    if found := model.response.nothing_to_learn(*rows.ends):
+    outcomes = rows.outcomes[0]
+    if found := model.response.nothing_to_learn(outcomes.amin(0), outcomes.amax(0)):
         warn_user(found)
     options = options_for(rows.rows)
     parameters = model.trained_parameters(objective)

@@ -1,29 +1,35 @@
-"""A story as a Pyro program and its guide: the rows' plate, and the sites that all rows share."""
+"""A story as a Pyro program and its guide: the plate of rows, and the sites that all rows share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyro
 import pyro.distributions as dist
 import torch
+from pyro.distributions import constraints
 from pyro.infer.util import is_validation_enabled
 from pyro.ops.provenance import detach_provenance
 from torch import Tensor, nn
+from torch.distributions import biject_to
 
-from pyro_gcm._utils.torch_state import in_transform
+from pyro_gcm._utils.torch_state import Randomness, in_transform
 from pyro_gcm._utils.validation import checked_data, positive_int
 from pyro_gcm.distributions.base import Left
 from pyro_gcm.inference.reading import Plan, Reached, Reader, of
 from pyro_gcm.inference.views import SiteGuard
+from pyro_gcm.nets.networks import positive
 
 #: A column that may be left out.
 Given = Tensor | None
 #: Root mean square of a column above which a model that has not learned its units warns.
 _LARGE = 4.0
+#: Spread of the guide of a site that all rows share, at the start.
+_SCALE = 0.1
+_Independent = type(constraints.independent(constraints.real, 0))
 
 
 class Programmed(Reader):
@@ -81,11 +87,7 @@ class Programmed(Reader):
 
 
 class Guided(Reader):
-    """A guide: the sites of the guide's story, then latent ones that it leaves out from their own.
-
-    A site with a finite support is summed out, so that the guide has none, unless each of its
-    values is trained on a likelihood of its own.
-    """
+    """A guide: the sites of the guide's story, then those that it leaves out from their own."""
 
     #: Latent sites of the story that have no value yet.
     open: set[str]
@@ -125,9 +127,6 @@ class Guided(Reader):
         """Ignore the outcome: a guide has no site y."""
 
 
-# Programs
-
-
 def model(self: Any, x: Given = None, r: Given = None, y: Given = None, *, size: int = 1) -> Tensor:
     """The story as an explicit Pyro program; what is not given is drawn.
 
@@ -153,40 +152,30 @@ def guide(
     *,
     size: int = 1,
     observations: dict[str, Tensor] | None = None,
+    plan: Plan | None = None,
 ) -> Tensor | None:
     """Guide of `inference.conditional(model)`: the latent sites from `guide_story`.
 
-    A z with a finite support is summed out, so that it has no site here.
+    A z with a finite support is summed out, so that it has no site here, unless each of its values
+    is trained on a likelihood of its own.
 
     :param observations: y that a program has drawn, by the name of its site, in the place of the
         one given: the sleep phase of `pyro.infer.ReweightedWakeSleep`.
+    :param plan: of another objective, as `training_pair` gives it.
     :returns: the value of the first site, or None.
     """
-    plan = self.drawing(self.plan("conditional"))
-    return guide_of(self, plan, x, r, y, observations=observations)
-
-
-def guide_of(
-    self: Any,
-    plan: Plan,
-    x: Given,
-    r: Given = None,
-    y: Given = None,
-    *,
-    observations: dict[str, Tensor] | None = None,
-) -> Tensor | None:
-    """The guide for a plan; where it averages, a finite z is summed over, q(z) = p(z)."""
     if x is None:
         raise ValueError("x must be given: the guide reads it")
-    x, r, y, rows = _inputs(self, x, r, y, 1)
+    plan = self.drawing(self.plan("conditional")) if plan is None else plan
+    x, r, y, rows = _inputs(self, x, r, y, size)
     y = (observations or {}).get("y", y)  # [..., B]
     story = Guided(self, plan, x, r)
     story.read_shared()
     with pyro.plate("data", rows, dim=-1):
         self.guide_story(story.guided, x, r, y)
         story.open = set(self.latents(plan)) - set(story.values)
-        if story.open:
-            with suppress(Reached):
+        with suppress(Reached):
+            if story.open:
                 story.tell(x, r, y)
     return next(iter(story.values.values()), None)
 
@@ -221,7 +210,89 @@ def given_or(given: Any, checked: Any) -> Any:
     return checked
 
 
-# Parameters in Pyro's store
+class SharedSite(NamedTuple):
+    """A site that all rows share, in a model's `shared`, with the parameters of its guide.
+
+    :param support: of its distribution.
+    :param folded: dimensions of the batch that its line has, which are one event here.
+    :param free_shape: of what is mapped to the support.
+    """
+
+    name: str
+    event_shape: torch.Size
+    support: Any
+    folded: int
+    free_shape: torch.Size
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether all of its values are 0 or 1."""
+        support = self.support
+        while isinstance(support, _Independent):
+            support = support.base_constraint
+        return isinstance(support, type(constraints.boolean))
+
+    def guide(self, parameters: nn.ParameterDict) -> Any:
+        """Independent normals, mapped to the support; independent probabilities of what is 1."""
+        if self.support.is_discrete and not self.is_binary:
+            raise ValueError(
+                f"site '{self.name}', which all rows share, is discrete and not binary: override "
+                "guide_shared, or give it the probabilities of its values as a site"
+            )
+        loc = parameters[f"{self.name}_loc"]
+        if self.is_binary:
+            return StraightThroughBernoulli(logits=loc).to_event(loc.dim())
+        normal = dist.Normal(loc, positive(parameters[f"{self.name}_spread"], _SCALE))
+        normal, transform = normal.to_event(loc.dim()), biject_to(self.support)
+        plain = getattr(transform, "base_transform", transform)
+        if isinstance(plain, dist.transforms.ComposeTransform) and not plain.parts:
+            return normal  # on the whole line
+        return dist.TransformedDistribution(normal, [transform])
+
+
+def sites_of(model: Any) -> dict[str, SharedSite]:
+    """The sites that all rows share, whose guide gets a location and a spread where it has none."""
+    sites, known = {}, model.shared_guide
+
+    def line(name: str, p: Any) -> Tensor:
+        folded = len((p := of(p)).batch_shape)
+        p = p.to_event(folded)
+        shape, discrete = p.event_shape, p.support.is_discrete
+        free = shape if discrete else biject_to(p.support).inverse_shape(shape)
+        sites[name] = site = SharedSite(name, shape, p.support, folded, free)
+        parts = ("loc", "spread") if not discrete else ("loc",) if site.is_binary else ()
+        for key in (f"{name}_{part}" for part in parts):
+            if key not in known:
+                known[key] = nn.Parameter(model.base_samples.samples.new_zeros(free))
+        return p.sample()
+
+    with torch.no_grad(), Randomness(0, model.device).in_use():
+        model.shared(line)
+    return sites
+
+
+class StraightThroughBernoulli(dist.Bernoulli):
+    """Zeros and ones with the biased gradient of a relaxed draw (Bengio et al. 2013)."""
+
+    has_rsample = True
+
+    def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:
+        """Draws [*sample_shape, *batch_shape], of a relaxed Bernoulli at temperature 1 / 2."""
+        u = torch.rand(self._extended_shape(sample_shape), device=self.logits.device)
+        return self._hard(u.to(self.logits).clamp(1e-6, 1.0 - 1e-6))
+
+    def icdf(self, u: Tensor) -> Tensor:
+        """The draw that a uniform number stands for."""
+        return self._hard(u)
+
+    def _hard(self, u: Tensor) -> Tensor:
+        soft = torch.sigmoid(2.0 * (self.logits + u.logit()))
+        return (soft > 0.5).to(soft) + soft - soft.detach()
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """The same with another batch shape."""
+        return StraightThroughBernoulli(logits=self.logits.expand(batch_shape))
+
 
 _announces = ContextVar("announces_parameters", default=True)
 

@@ -47,9 +47,8 @@ class DataInMemory:
 
     Attributes: `weights`, of the rows, [n], or of each member for them, [n, K], None where they are
     equal, and otherwise the last column of a batch; `names`, those of the columns of x and r where
-    they are known; `rows`, their number; `ends`, the lowest and the highest outcome; `outcomes`, y
-    of training rows, all of them or a sample, and their weights or None; `units`, what the model
-    learns its units from.
+    they are known; `rows`, their number; `outcomes`, y of training rows, all of them or a sample,
+    and their weights or None; `units`, what the model learns its units from.
 
     :param beside: rows that were given for validation.
     :param options: of which the seed and the share that is held out count.
@@ -71,7 +70,7 @@ class DataInMemory:
             self.weights = None if bool((weights == weights.flatten()[0]).all()) else weights
         self.names = {name: column_names(columns[i]) for i, name in enumerate("xr")}
         y, weight = self.columns["y"], self.weights
-        self.rows, self.ends = len(y), (y.amin(0), y.amax(0))
+        self.rows = len(y)
         self.order = torch.Generator().manual_seed(options.seed)
         same = copies(**self.columns) if options.validation else None
         self.learn, self.held_out = options.parts(self.rows, self.order, same and same[0])
@@ -127,19 +126,16 @@ class StreamedData:
         """Read all rows once, and check them."""
         self.source, self.beside = source, beside
         self.names = {name: source.names[name] for name in "xr"}
-        ends: list[Tensor] = []
 
         def check(block: Block, first: int) -> None:
             try:
-                checked = columns_of(model, block["x"], block["r"], block["y"])
+                columns_of(model, block["x"], block["r"], block["y"])
             except WrongCell as error:
                 place = source.place(first + error.row, error.argument or "y", error.column)
                 raise ValueError(f"{error.message} in {place}") from error
             except ValueError as error:
                 place = source.place(first, "", None)
                 raise ValueError(f"{error}; rows are counted from {place}") from error
-            y = torch.cat([*ends, checked["y"]])
-            ends[:] = y.amin(0, keepdim=True), y.amax(0, keepdim=True)
 
         row_bytes = 8 * (model.x_dim + model.r_dim + 1)
         self.found = survey(
@@ -152,7 +148,6 @@ class StreamedData:
         )
         sample = self.found.sample
         self.rows, self.outcomes = self.found.rows, (sample["y"], None)
-        self.ends = ends[0][0], ends[1][0]
         # Mean and spread of all rows; quantiles from a sample of them.
         self.units = {**sample, "moments": {"x": self.found.x, "r": self.found.r}}
 

@@ -15,7 +15,7 @@ from pyro_gcm.distributions.base import sides
 from pyro_gcm.inference import programs
 from pyro_gcm.inference.elbo import TrainingPair, training_pair
 from pyro_gcm.inference.reading import READER, Plan
-from pyro_gcm.inference.shared import SharedSite, sites_of
+from pyro_gcm.inference.programs import SharedSite, sites_of
 from pyro_gcm.inference.story_check import check_story
 from pyro_gcm.models.parts import NUMBERS, Parts
 from pyro_gcm.nets.latent import corrected
@@ -90,7 +90,7 @@ class OrderEventModel(Parts):
         return {} if type(self).shared is OrderEventModel.shared else self._shared_sites()
 
     _shared_sites = once(sites_of)
-    model, guide, guide_of = programs.model, programs.guide, programs.guide_of
+    model, guide = programs.model, programs.guide
 
     # The factors that stories share; x, r and y are in the units of the data
 

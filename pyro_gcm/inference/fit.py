@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from pyro.infer import ELBO
-from torch import Tensor
 from torch.optim import Optimizer
 
 from pyro_gcm._utils.torch_state import check_trainable, one_thread
@@ -121,14 +120,20 @@ def fit(
     model.response.check_whole()
     objective = model.default_objective if objective is None else objective
     is_read = not isinstance(elbo, ELBO) or type(elbo) is ImportanceWeightedELBO
-    share, beside = validation, None
+    share: Any = validation
+    beside = None
     if not isinstance(validation, Real):
-        share, beside = 0.0, _given_rows(model, validation)
+        try:
+            share, beside = 0.0, columns_of(model, *validation)  # type: ignore[misc]
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"validation must be a share of the rows, or rows (x, r, y): {error}"
+            ) from error
     asked: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size}
     asked |= {"learning_rate": learning_rate, "optimizer": optimizer}
     asked = {name: value for name, value in asked.items() if value is not None}
-    asked |= {} if schedule == "default" else {"schedule": schedule}
-    asked |= {} if clip_norm == "default" else {"clip_norm": clip_norm}
+    or_none = {"schedule": schedule, "clip_norm": clip_norm}
+    asked |= {name: value for name, value in or_none.items() if value != "default"}
     asked |= {"validation": share, "patience": patience, "seed": seed, "device": device}
     asked |= {"progress": progress, "checkpoint": checkpoint, "callback": callback}
 
@@ -151,7 +156,7 @@ def fit(
     of_members = rows.weights is not None and rows.weights.dim() == 2
     if weighted and not is_read:
         raise ValueError(f"sample_weight needs one of the names of elbo, got {elbo!r}")
-    if of_members and not (pair.plan.averages and is_read):
+    if of_members and not pair.plan.averages:
         raise ValueError("sample_weight must be [n] but for members with objective='members'")
     outcomes = rows.outcomes[0]
     if found := model.response.nothing_to_learn(outcomes.amin(0), outcomes.amax(0)):
@@ -204,16 +209,3 @@ def fit(
         "columns": rows.names,
     }
     return result
-
-
-def _given_rows(model: Any, validation: Any) -> dict[str, Tensor]:
-    """The rows (x, r, y) that were given for validation."""
-    if not isinstance(validation, list | tuple) or len(validation) != 3:
-        raise ValueError(
-            "validation must be a share of the rows in [0, 1) or rows (x, r, y), got "
-            f"{kind(validation)}"
-        )
-    try:
-        return columns_of(model, *validation)
-    except ValueError as error:
-        raise ValueError(f"validation: {error}") from error

@@ -7,7 +7,6 @@ p / q = 1.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
 import pyro
@@ -20,7 +19,6 @@ from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.order_event import integrates_over
 from pyro_gcm.inference.elbo import PaperLoss, TrainingPair, importance_weighted
-from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.inference.reading import Plan, Reader, every_value, is_finite, of
 from pyro_gcm.inference.views import ScaleSites
 
@@ -253,20 +251,17 @@ class PyroLoss:
         self.is_checked = False
         #: What the programs announce to Pyro's store.
         self.announced: Any = {"params": {}, "constraints": {}}
-        # RenyiELBO looks for parameters in the trace, and has no loss to differentiate.
-        known = hasattr(bound, "differentiable_loss")
-        self.method = "differentiable_loss" if known else "loss_and_grads"
 
     def __call__(self, batch: list[Tensor]) -> Tensor:
         """The loss, summed over the rows; Pyro validates the first one."""
-        with nullcontext() if self.method == "loss_and_grads" else unannounced():
-            return self._evaluated(batch, self.method)
+        # RenyiELBO has no loss to differentiate.
+        known = hasattr(self.bound, "differentiable_loss")
+        return self._evaluated(batch, "differentiable_loss" if known else "loss_and_grads")
 
     def score(self, batch: list[Tensor]) -> Tensor:
         """The loss of held-out rows."""
         self.is_checked = True
-        with unannounced():
-            return self._evaluated(batch, "loss")
+        return self._evaluated(batch, "loss")
 
     def _evaluated(self, batch: list[Tensor], method: str) -> Tensor:
         """What a method of the bound returns; nothing of it is left in Pyro afterwards."""

@@ -14,8 +14,8 @@ from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.distributions.base import sides
 from pyro_gcm.inference import programs
 from pyro_gcm.inference.elbo import TrainingPair, training_pair
-from pyro_gcm.inference.reading import READER, Plan
 from pyro_gcm.inference.programs import SharedSite, sites_of
+from pyro_gcm.inference.reading import READER, Plan
 from pyro_gcm.inference.story_check import check_story
 from pyro_gcm.models.parts import NUMBERS, Parts
 from pyro_gcm.nets.latent import corrected

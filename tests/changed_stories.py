@@ -79,12 +79,15 @@ class _Shared:
 
 
 CHANGES = {"site": _Site, "z_dist": _Prior, "c_dist": _Costs, "y_dist": _Outcome, "shared": _Shared}
-KINDS = (
-    *("plain", "alternatives", "joint", "literal loss", "members", "posterior guide"),
-    *("splines and logistic costs", "implicit", "implicit, one kernel", "implicit, joint"),
-)
-#: Responses without a probability of y = 1.
-OTHERS = ("continuous", "survival", "ordinal", "distribution", "members, continuous")
+#: Kinds of models with a change; members are a finite z, whose prior is its own.
+CASES = [
+    *(("plain", change) for change in CHANGES),
+    *(("implicit", change) for change in CHANGES),
+    *(("alternatives", "c_dist"), ("joint", "z_dist"), ("literal loss", "site")),
+    *(("members", "shared"), ("members, continuous", "y_dist"), ("posterior guide", "site")),
+    *(("implicit, one kernel", "c_dist"), ("implicit, joint", "y_dist"), ("survival", "z_dist")),
+    *(("ordinal", "shared"), ("distribution", "c_dist"), ("continuous", "site")),
+]
 _CLASSES: dict[tuple[str, type], Any] = {}
 
 
@@ -104,16 +107,6 @@ def _constructor(family: Any) -> Any:
         family.__init__(self, *args, **kwargs)
 
     return __init__
-
-
-def cases(kinds: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Changes that have a meaning for a kind: members are a finite z, whose prior is its own."""
-    return [
-        (kind, change)
-        for kind in kinds
-        for change in CHANGES
-        if not (change == "z_dist" and kind.startswith(("members", "distribution")))
-    ]
 
 
 @functools.cache

@@ -16,17 +16,12 @@ from scipy.integrate import quad
 from torch import Tensor
 
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
-from pyro_gcm.distributions.curve_outcome import AlongAxis, EventTime, OrderedLevel
+from pyro_gcm.distributions.curve_outcome import EventTime, OrderedLevel
 from pyro_gcm.nets.revenue_maps import AxisMap, AxisOfDraws
 
 INF = math.inf
 SHAPES = [(1,), (2,), (2, 2)]
 LOG_TIME = SimpleNamespace(position=torch.log, value=torch.exp, log_slope=lambda t: -torch.log(t))
-MINUS = SimpleNamespace(
-    position=lambda y: -y / 2.0,
-    value=lambda s: -2.0 * s,
-    log_slope=lambda y: torch.full_like(y, -math.log(2)),
-)
 shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
 atoms = pytest.mark.parametrize("infinite", [False, True], ids=["finite", "cured"])
 
@@ -105,12 +100,6 @@ def test_the_density_of_a_time_integrates_to_its_probabilities_and_those_of_its_
     assert stats.kstest(u.numpy(), "uniform").pvalue > DIFFERENT
 
 
-def test_no_event_comes_by_time_0() -> None:
-    p_t = event_time("Logistic", (2,))
-    assert p_t.cdf(torch.tensor([0.0, 1.0])).tolist() == [0.0, float(p_t.cdf(torch.tensor(1.0)))]
-    assert 0.0 < p_t.cdf(torch.tensor(1.0)) < 1.0
-
-
 CENSORED = {"left": (0.0, 0.8), "right": (1.1, INF), "interval": (0.6, 1.4), "narrow": (0.9, 1.0)}
 
 
@@ -152,24 +141,6 @@ def test_the_density_of_costs_given_a_time_integrates_to_one() -> None:
 
     total = sum(quad(density, -60.0, revenue[k], args=(k,), limit=200)[0] for k in (0, 1))
     assert total == pytest.approx(1.0, abs=1e-9)
-
-
-def whole(family: str, shape: tuple[int, ...]) -> AlongAxis:
-    event, axis = parts(family, shape)
-    return AlongAxis(event, axis, MINUS, validate_args=False)
-
-
-@shapes
-@families
-def test_a_whole_distribution_has_no_mass_at_its_ends(family: str, shape: tuple[int, ...]) -> None:
-    p_y = whole(family, shape)
-    far = torch.tensor([-1e5, 1e5])
-    assert p_y.cdf(far).tolist() == pytest.approx([0.0, 1.0], abs=1e-12)
-    higher = AlongAxis(
-        OrderEvent(p_y.event.cost, p_y.event.revenue + 0.1), p_y.axis, MINUS, validate_args=False
-    )
-    y = torch.linspace(-10.0, 10.0, 101)
-    assert (higher.cdf(y) <= p_y.cdf(y)).all()
 
 
 def test_far_levels_keep_their_digits() -> None:

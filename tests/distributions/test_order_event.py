@@ -153,59 +153,40 @@ CORRELATED = dist.MultivariateNormal(torch.zeros(2), torch.eye(2))
 MAPPED = dist.TransformedDistribution(
     normal(2), [dist.transforms.AffineTransform(0.0, 2.0, event_dim=1)]
 )
-CLOSED: dict[str, tuple[Any, Any]] = {
-    "one cost": (normal(1), normal(1)),
-    "batches": (normal(2).expand([5, 1]), normal(2).expand([4])),
-    "expanded": (dist.Normal(torch.zeros(1), 1.0).expand([2]).to_event(1), normal(2).expand([5])),
-    "infinite cost": (INFINITE, normal(2)),
-}
+CLOSED: list[tuple[Any, Any]] = [
+    (normal(1), normal(1)),
+    (normal(2).expand([5, 1]), normal(2).expand([4])),
+    (dist.Normal(torch.zeros(1), 1.0).expand([2]).to_event(1), normal(2).expand([5])),
+    (INFINITE, normal(2)),
+]
+ZERO = torch.zeros(3)
 #: Cost, revenue, and what is said of them.
-REFUSED: dict[str, tuple[Any, Any, str]] = {
-    "alternatives": (normal(2, 3), normal(3), "revenue has event_dim 1, expected 2"),
-    "revenues of alternatives": (normal(2, 3), normal(2, 3), "alternatives share their revenue"),
-    "another rank": (normal(3), normal(2, 3), "cost has event_dim 1, expected 2"),
-    "correlated cost": (CORRELATED, torch.zeros(2), "independent coord.* got MultivariateNormal"),
-    "correlated revenue": (normal(2), CORRELATED, "independent coord.* got MultivariateNormal"),
-    "mapped revenue": (normal(2), MAPPED, "revenue must have independent .* got Transformed"),
-    "Laplace cost": (LAPLACE, normal(2), "Gaussian revenue only, got Laplace and Normal"),
-    "Laplace revenue": (normal(2), LAPLACE, "Gaussian revenue only, got Normal and Laplace"),
-    "infinite Laplace cost": (
-        InfiniteCost(LAPLACE, torch.zeros(())), normal(2), "only, got Laplace and Normal"
-    ),
-    "infinite revenue": (normal(2), INFINITE, "independent coordinates .* got InfiniteCost"),
-    "infinite cost under to_event": (
-        INFINITE.expand((3,)).to_event(1), torch.zeros(3, 2), "independent .* got InfiniteCost"
-    ),
-    "event_dim 0": (
-        dist.Normal(torch.zeros(3), 1.0),
-        torch.zeros(3),
-        r"cost has event_dim 0, expected 1 for \[K\] or 2 for \[G, K\]; use .to_event",
-    ),
-    "revenue of event_dim 0": (
-        normal(2), dist.Normal(torch.zeros(2), 1.0), "revenue has event_dim 0, expected 1"
-    ),
-    "unregistered family": (
-        dist.StudentT(5.0, torch.zeros(3), 1.0).to_event(1),
-        torch.zeros(3),
-        "StudentT is not a registered cost family .*register_cost_family",
-    ),
-    "unregistered revenue": (
-        normal(2), dist.LogNormal(torch.zeros(2), 1.0).to_event(1), "LogNormal is not a registered"
-    ),
-    "list as revenue": (normal(3), [0.0] * 3, "revenue must be a tensor or"),
-    "two scalars": (torch.zeros(()), torch.zeros(()), "at least 1 dimensions"),
-}  # fmt: skip
+REFUSED: list[tuple[Any, Any, str]] = [
+    (normal(2, 3), normal(3), "revenue has event_dim 1, expected 2"),
+    (normal(2, 3), normal(2, 3), "alternatives share their revenue"),
+    (normal(3), normal(2, 3), "cost has event_dim 1, expected 2"),
+    (CORRELATED, torch.zeros(2), "independent coord.* got MultivariateNormal"),
+    (normal(2), CORRELATED, "independent coord.* got MultivariateNormal"),
+    (normal(2), MAPPED, "revenue must have independent .* got Transformed"),
+    (LAPLACE, normal(2), "Gaussian revenue only, got Laplace and Normal"),
+    (normal(2), LAPLACE, "Gaussian revenue only, got Normal and Laplace"),
+    (InfiniteCost(LAPLACE, torch.zeros(())), normal(2), "only, got Laplace and Normal"),
+    (normal(2), INFINITE, "independent coordinates .* got InfiniteCost"),
+    (INFINITE.expand((3,)).to_event(1), torch.zeros(3, 2), "independent .* got InfiniteCost"),
+    (dist.Normal(ZERO, 1.0), ZERO, r"expected 1 for \[K\] or 2 for \[G, K\]; use .to_event"),
+    (normal(3), dist.Normal(ZERO, 1.0), "revenue has event_dim 0, expected 1"),
+    (dist.StudentT(5.0, ZERO, 1.0).to_event(1), ZERO, "StudentT is not .*register_cost_family"),
+    (normal(3), dist.LogNormal(ZERO, 1.0).to_event(1), "LogNormal is not a registered"),
+    (normal(3), [0.0] * 3, "revenue must be a tensor or"),
+    (torch.zeros(()), torch.zeros(()), "at least 1 dimensions"),
+]
 
 
-@pytest.mark.parametrize("case", CLOSED)
-def test_closed_form_is_seen_for_independent_gaussians_of_one_alternative(case: str) -> None:
-    assert integrates_over(*CLOSED[case])
-    assert OrderEvent(*CLOSED[case]).log_probs()[0].isfinite().all()
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_arguments_without_a_closed_form_are_refused_at_once(case: str) -> None:
-    cost, revenue, message = REFUSED[case]
-    assert not integrates_over(cost, revenue)
-    with pytest.raises((TypeError, ValueError), match=message):
-        OrderEvent(cost, revenue)
+def test_closed_forms_are_seen_and_all_else_is_refused_at_once() -> None:
+    for cost, revenue in CLOSED:
+        assert integrates_over(cost, revenue)
+        assert OrderEvent(cost, revenue).log_probs()[0].isfinite().all()
+    for cost, revenue, message in REFUSED:
+        assert not integrates_over(cost, revenue)
+        with pytest.raises((TypeError, ValueError), match=message):
+            pytest.fail(f"{OrderEvent(cost, revenue)}: {message}")

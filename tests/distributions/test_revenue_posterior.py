@@ -131,8 +131,8 @@ def covariance(posterior: Any) -> Tensor:
 
 @pytest.mark.parametrize(
     ("prior", "noise", "value"),
-    [((), (), ()), ((), (4, 1), (3,)), ((4, 1), (4, 1), (3,)), ((3,), (), (4, 1)), ((), (), (4,))],
-    ids=["one row", "rows by revenues", "both by rows", "prior by revenues", "revenues"],
+    [((), (), ()), ((4, 1), (4, 1), (3,)), ((3,), (), (4, 1))],
+    ids=["one row", "both by rows", "prior by revenues"],
 )
 @pytest.mark.parametrize(("k_dim", "r_dim"), [(1, 1), (1, 4), (2, 2), (3, 2), (2, 5)], ids=str)
 def test_posterior_is_the_joint_gaussian_conditioned_on_r(

@@ -90,24 +90,6 @@ def test_weights_are_equal_however_far_y_lies_from_the_threshold(distance: float
         torch.testing.assert_close(weight, p_y.log_prob(y), rtol=1e-12, atol=1e-12)
 
 
-def test_without_a_cost_it_is_a_normal_distribution() -> None:
-    p_y = threshold_response((2,), (5,))
-    y = p_y.mean + p_y.scale * torch.linspace(-6.0, 6.0, 5, dtype=torch.float64)
-    normal = dist.Normal(p_y.mean, p_y.scale)
-    torch.testing.assert_close(p_y.log_prob(y), normal.log_prob(y))
-    torch.testing.assert_close(p_y.cdf(y), normal.cdf(y), rtol=1e-9, atol=1e-15)
-
-
-def test_marginalize_undoes_given_cost() -> None:
-    p_y = threshold_response((2, 3), (4,))
-    c = p_y.event.cost.sample()
-    y = torch.randn(4, dtype=torch.float64)
-    again = p_y.given_cost(c).marginalize(p_y.event.cost)
-    assert again.cost is None
-    assert torch.equal(again.log_prob(y), p_y.log_prob(y))
-    assert not torch.equal(p_y.given_cost(c).log_prob(y), p_y.log_prob(y))
-
-
 # Quantile responses: the pinball loss as a density, at a monotone quantile curve
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import pickle
@@ -55,28 +56,6 @@ def test_resumed_run_gives_the_numbers_of_an_uninterrupted_one(
     goes_on(run, tmp_path / "deep" / "run.pt", step, first)
 
 
-#: Other options of the model and of `fit`, and what is said of them.
-OTHER_RUNS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "seed": ({}, {"seed": 4}, "seed is 0 there, 4 here"),
-    "batch size": ({}, {"batch_size": 32}, "batch_size is 64 there, 32 here"),
-    "validation": ({}, {"validation": 0.5}, "validation is 0.0 there, 0.5 here"),
-    "averages": ({}, {"validation": 0.5, "patience": 2}, "patience is None there, 2 here"),
-    "epochs": ({}, {"epochs": 6}, "epochs is 5 there, 6 here"),
-    "bound": ({}, {"elbo": "mean_field"}, "elbo is None there, mean_field here"),
-    "particles": ({}, {"num_particles": 4}, "num_particles is 8 there, 4 here"),
-    "learning rate": ({}, {"learning_rate": 0.5}, "learning_rate is 0.01 there, 0.5 here"),
-    "objective": (
-        {"prior": "standard"}, {"objective": "joint"}, "objective is conditional there, joint here"
-    ),
-    "units": ({}, {"standardize": False}, "standardize is True there, False here"),
-    "model": ({"hidden": 5}, {}, r"parameters is \d+ there, \d+ here"),
-    "optimiser": ({}, {"optimizer": torch.optim.SGD}, "optimizer is None there, a function here"),
-    "weights": (
-        {}, {"sample_weight": torch.linspace(0.1, 2.0, 200)}, "sample_weight is False there, True"
-    ),
-}  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def written(toy: Rows, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("run") / "run.pt"
@@ -92,28 +71,43 @@ def interrupted(written: bytes, tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("case", OTHER_RUNS)
-def test_checkpoint_of_another_run_is_refused(case: str, toy: Rows, interrupted: Path) -> None:
-    parts, options, message = OTHER_RUNS[case]
-    model, before = GCM(3, 2, **parts), interrupted.read_bytes()
-    of_model = weights(model)
-    with pytest.raises(ValueError, match=f"run.pt is of another training: .*{message}"):
-        fit(model, *toy, **{**OPTIONS, **options, "checkpoint": interrupted})
-    assert interrupted.read_bytes() == before
-    assert same(of_model, weights(model))
+class Other(GCM):
+    """Another class."""
 
 
-def test_another_class_and_other_columns_are_refused(toy: Rows, interrupted: Path) -> None:
-    class Other(GCM):
-        pass
-
-    with pytest.raises(ValueError, match="model is GCM there, Other here"):
-        fit(Other(3, 2), *toy, **OPTIONS, checkpoint=interrupted)
-    named = pd.DataFrame(toy.x.numpy(), columns=["a", "b", "c"])
-    with pytest.raises(ValueError, match=r"columns is .* there, .*'a', 'b', 'c'.* here"):
-        fit(GCM(3, 2), named, toy.r, toy.y, **OPTIONS, checkpoint=interrupted)
-    with pytest.raises(ValueError, match="rows is 200 there, 199 here"):
-        fit(GCM(3, 2), *(column[1:] for column in toy), **OPTIONS, checkpoint=interrupted)
+def test_checkpoint_of_another_run_is_refused(toy: Rows, interrupted: Path) -> None:
+    before, plain = interrupted.read_bytes(), functools.partial(GCM, 3, 2)
+    named = toy._replace(x=pd.DataFrame(toy.x.numpy(), columns=["a", "b", "c"]))
+    weighted = {"sample_weight": torch.linspace(0.1, 2.0, 200)}
+    for make, rows, options, message in (
+        (plain, toy, {"seed": 4}, "seed is 0 there, 4 here"),
+        (plain, toy, {"batch_size": 32}, "batch_size is 64 there, 32 here"),
+        (plain, toy, {"validation": 0.5}, "validation is 0.0 there, 0.5 here"),
+        (plain, toy, {"validation": 0.5, "patience": 2}, "patience is None there, 2 here"),
+        (plain, toy, {"epochs": 6}, "epochs is 5 there, 6 here"),
+        (plain, toy, {"elbo": "mean_field"}, "elbo is None there, mean_field here"),
+        (plain, toy, {"num_particles": 4}, "num_particles is 8 there, 4 here"),
+        (plain, toy, {"learning_rate": 0.5}, "learning_rate is 0.01 there, 0.5 here"),
+        (plain, toy, {"standardize": False}, "standardize is True there, False here"),
+        (plain, toy, {"optimizer": torch.optim.SGD}, "optimizer is None there, a function here"),
+        (plain, toy, weighted, "sample_weight is False there, True"),
+        (plain, named, {}, r"columns is .* there, .*'a', 'b', 'c'.* here"),
+        (plain, Rows(*(column[1:] for column in toy)), {}, "rows is 200 there, 199 here"),
+        (functools.partial(GCM, 3, 2, hidden=5), toy, {}, r"parameters is \d+ there, \d+ here"),
+        (functools.partial(Other, 3, 2), toy, {}, "model is GCM there, Other here"),
+        (
+            functools.partial(GCM, 3, 2, prior="standard"),
+            toy,
+            {"objective": "joint"},
+            "objective is conditional there, joint here",
+        ),
+    ):
+        model = make()
+        of_model = weights(model)
+        with pytest.raises(ValueError, match=f"run.pt is of another training: .*{message}"):
+            fit(model, *rows, **{**OPTIONS, **options, "checkpoint": interrupted})
+        assert interrupted.read_bytes() == before
+        assert same(of_model, weights(model)), message
 
 
 class Evil:

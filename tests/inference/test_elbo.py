@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pyro
@@ -13,7 +12,6 @@ import pyro.poutine as poutine
 import pytest
 import torch
 from elbo_toy import FULL, ROWS, Toy, counts, given_rows, normal, random_rows, whole
-from pyro.infer import RenyiELBO, Trace_ELBO
 from torch import Tensor
 
 from pyro_gcm.inference import ImportanceWeightedELBO
@@ -54,42 +52,6 @@ def test_loss_and_gradients_equal_the_hand_written_bound_per_datum(
     log_w = toy.log_weights()
     assert log_w.shape == (num_particles, rows)
     same_loss_and_gradients(toy, loss, -(FULL / rows) * bound(log_w, alpha))
-
-
-@pytest.mark.parametrize(
-    ("count", "mine", "theirs"),
-    [(16, {}, RenyiELBO), (16, {"alpha": 0.5}, partial(RenyiELBO, alpha=0.5)), (1, {}, Trace_ELBO)],
-    ids=["alpha=0", "alpha=0.5", "one particle"],
-)
-def test_loss_equals_those_of_pyro_where_they_are_per_datum(
-    count: int, mine: dict[str, Any], theirs: Any
-) -> None:
-    toy, losses = Toy(whole), []
-    theirs = partial(theirs, vectorize_particles=True)
-    for elbo in (partial(ImportanceWeightedELBO, **mine), theirs):
-        torch.manual_seed(1)
-        bound = elbo(num_particles=count, max_plate_nesting=1)
-        losses.append(float(bound.loss(toy.model, toy.guide)))
-    assert losses[0] == pytest.approx(losses[1], rel=1e-12)
-
-
-@counts
-def test_log_weights_without_a_plate_have_one_dimension(num_particles: int) -> None:
-    drawn = []
-
-    def model() -> None:
-        z = pyro.sample("z", dist.Normal(torch.zeros(3), 1.0).to_event(1))
-        pyro.sample("y", dist.Normal(z.sum(-1), 1.0), obs=torch.tensor(0.5))
-
-    def guide() -> None:
-        drawn.append(pyro.sample("z", dist.Normal(torch.ones(3), 2.0).to_event(1)))
-
-    elbo = ImportanceWeightedELBO(num_particles, max_plate_nesting=0)
-    log_w = elbo.log_weights(model, guide)
-    assert log_w.shape == (num_particles,)
-    z = torch.cat([draw.reshape(-1, 3) for draw in drawn])
-    log_p = normal(z, 0.0, 1.0).sum(-1) + normal(z.sum(-1), 0.5, 1.0)
-    torch.testing.assert_close(log_w, log_p - normal(z, 1.0, 2.0).sum(-1))
 
 
 def test_log_weights_keep_every_common_plate() -> None:

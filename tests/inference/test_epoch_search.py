@@ -9,7 +9,7 @@ import pytest
 import torch
 import zoo
 from pyro.infer import Trace_ELBO
-from torch import Tensor, nn
+from torch import Tensor
 from training_runs import same, stop_at, weights
 
 from pyro_gcm import GCM, IGCM, baselines, fit
@@ -59,41 +59,19 @@ def test_members_are_validated_by_their_averaged_prediction(response: str, weigh
     assert result.history["validation_loss"].min() == pytest.approx(float(wanted), rel=1e-6)
 
 
-class Mode(nn.Module):
-    """Notes in which mode it is called, beside a part of a model."""
-
-    def __init__(self, part: nn.Module) -> None:
-        super().__init__()
-        self.part, self.modes = part, list[tuple[bool, bool]]()
-
-    def forward(self, *args: Any) -> Any:
-        self.modes.append((torch.is_grad_enabled(), self.training))
-        return self.part(*args)
-
-    def encode(self, x: Tensor) -> Any:
-        self.modes.append((torch.is_grad_enabled(), self.training))
-        return self.part.encode(x)
-
-    def decode(self, *args: Any) -> Any:
-        return self.part.decode(*args)
-
-
 @pytest.mark.parametrize("elbo", [None, Trace_ELBO(2)], ids=["read", "Pyro"])
 @pytest.mark.parametrize("make", [GCM, IGCM, baselines.MLP], ids=["GCM", "IGCM", "baseline"])
 def test_every_model_is_validated_in_evaluation_mode(make: Any, elbo: Any) -> None:
-    model = make(3, 2)
-    name = "cost_net" if hasattr(model, "cost_net") else list(dict(model.named_children()))[-1]
-    spy = Mode(getattr(model, name))
-    setattr(model, name, spy)
-    train: Any = baselines.fit if make is baselines.MLP else fit
-    own: Any = {"elbo": elbo, "num_particles": 2}
-    options = {} if make is baselines.MLP else own
-    train(model, *rows(60), epochs=2, validation=0.3, **options, **QUICK)
-    assert {training for gradients, training in spy.modes if gradients} >= {True}
-    if make is not baselines.MLP:  # whose loss may need gradients
-        assert {training for gradients, training in spy.modes if not gradients} == {False}
-    else:
-        assert False in {training for _, training in spy.modes}
+    model, modes = make(3, 2), list[tuple[bool, bool]]()
+    part = model.cost_net if hasattr(model, "cost_net") else model.network.hidden
+    part.register_forward_hook(lambda *_: modes.append((torch.is_grad_enabled(), part.training)))
+    own: Any = {"elbo": elbo, "num_particles": 2} if make is not baselines.MLP else {}
+    train: Any = fit if own else baselines.fit
+    train(model, *rows(60), epochs=2, validation=0.3, **own, **QUICK)
+    assert {training for gradients, training in modes if gradients} >= {True}
+    # The loss of a baseline may need gradients.
+    assert False in {training for gradients, training in modes if not gradients or not own}
+    assert not any(training for gradients, training in modes if not gradients)
     assert model.training
 
 

@@ -7,29 +7,15 @@ from typing import Any
 
 import numpy as np
 import pyro
-import pyro.distributions as dist
 import pytest
 import torch
 import zoo
-from torch import Tensor, nn
+from torch import nn
 from training_cases import QUICK, Rows
 from training_runs import same, weights
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.baselines import MLP
-
-
-class Laplace(nn.Module):
-    """x -> independent Laplace, as prior or (with r and y) as guide."""
-
-    def __init__(self, in_dim: int = 3) -> None:
-        super().__init__()
-        self.linear = nn.Linear(in_dim, 4)
-
-    def forward(self, *context: Tensor | None) -> Any:
-        given = [c if c.dim() == 2 else c[:, None] for c in context if c is not None]
-        return dist.Laplace(self.linear(torch.cat(given, -1)), 1.0).to_event(1)
-
 
 # Options
 
@@ -123,18 +109,6 @@ def test_units_are_learned_from_the_training_rows_or_not_at_all(toy: Rows) -> No
         assert (part.scale == 1).all()
 
 
-def test_predictions_do_not_depend_on_the_units_of_the_data(toy: Rows) -> None:
-    x, r, _ = (t.double() for t in toy)
-    y = x[:, 0] + torch.randn(200)
-    other = 7.0 + 3.0 * x, 5.0 + 0.01 * r, 200.0 + 40.0 * y
-    models = [GCM(3, 2, response="continuous").double() for _ in range(2)]
-    for model, rows in zip(models, ((x, r, y), other), strict=True):
-        fit(model, *rows, **QUICK)
-    a, b = models[0].predict(x, r), models[1].predict(*other[:2])
-    assert a.std() > 0.01
-    torch.testing.assert_close(200.0 + 40.0 * a, b, rtol=0, atol=1e-6)
-
-
 def test_best_weights_on_the_validation_part_are_kept(toy: Rows) -> None:
     model = GCM(3, 2)
     kept = []
@@ -173,26 +147,20 @@ def test_validation_loss_repeats_its_draws(toy: Rows) -> None:
     assert result.history.loss.nunique() == 3
 
 
-@pytest.mark.parametrize("model", [GCM, MLP(3, 2)], ids=["class", "baseline"])
-def test_what_is_no_order_event_model_is_refused(model: Any, toy: Rows) -> None:
-    with pytest.raises(
-        TypeError, match=r"model must be a GCM or an IGCM, got (the class GCM|MLP);"
-    ):
-        fit(model, *toy)
+def test_what_is_no_order_event_model_is_refused(toy: Rows) -> None:
+    for model in (GCM, MLP(3, 2)):
+        with pytest.raises(TypeError, match=r"must be a GCM or an IGCM, got (the class GCM|MLP);"):
+            fit(model, *toy)
 
 
 # What must not happen in silence
 
 
 def test_parameter_that_gets_no_gradient_is_named(toy: Rows) -> None:
-    class Forgetful(Laplace):
-        def __init__(self) -> None:
-            super().__init__()
-            self.forgotten = nn.Parameter(torch.zeros(1))
-
+    model = GCM(3, 2)
+    model.z_prior.forgotten = nn.Parameter(torch.zeros(1))
     with pytest.raises(RuntimeError, match=r"no gradient reached \['z_prior.forgotten'\]"):
-        fit(GCM(3, 2, prior=Forgetful()), *toy, **QUICK)
-    model = GCM(3, 2, prior=Forgetful())
+        fit(model, *toy, **QUICK)
     model.z_prior.forgotten.requires_grad_(False)
     fit(model, *toy, **QUICK)
 
@@ -214,27 +182,27 @@ def test_training_leaves_generators_the_parameter_store_and_the_rows_alone(toy: 
     assert all(map(torch.equal, before, toy))
 
 
-@pytest.mark.parametrize(
-    ("response", "elbo"), [("binary", "iwae"), ("continuous", "iwae"), ("quantile", "elbo")]
-)
-def test_bound_that_suits_the_response_is_the_default(response: str, elbo: str, toy: Rows) -> None:
-    r = torch.rand(200, 1) if response == "quantile" else toy.r
-    by_default, named, other = (GCM(3, r.shape[1], response=response) for _ in range(3))
-    fit(by_default, toy.x, r, toy.y, **QUICK)
-    fit(named, toy.x, r, toy.y, **QUICK, elbo=elbo)
-    fit(other, toy.x, r, toy.y, **QUICK, elbo="elbo" if elbo == "iwae" else "iwae")
-    assert same(weights(by_default), weights(named))
-    assert not same(weights(by_default), weights(other))
+def test_bound_that_suits_the_response_is_the_default(toy: Rows) -> None:
+    for response, elbo in (("binary", "iwae"), ("continuous", "iwae"), ("quantile", "elbo")):
+        r = torch.rand(200, 1) if response == "quantile" else toy.r
+        found = []
+        for bound in (None, elbo, "elbo" if elbo == "iwae" else "iwae"):
+            fit(
+                model := GCM(3, r.shape[1], response=response), toy.x, r, toy.y, **QUICK, elbo=bound
+            )
+            found.append(weights(model))
+        assert same(found[0], found[1])
+        assert not same(found[0], found[2])
 
 
 @pytest.mark.parametrize("kind", ["plain", "continuous", "ordinal", "distribution", "survival"])
-@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
-def test_a_training_that_ends_worse_than_a_constant_says_so(kind: str, weighted: bool) -> None:
+def test_a_training_that_ends_worse_than_a_constant_says_so(kind: str) -> None:
     """And one that does not is silent, here as in all other tests."""
     x, r, y = zoo.rows_of(kind, 80)
-    weight = torch.linspace(0.1, 1.0, 80) if weighted else None
-    options: Any = {"epochs": 3, "num_particles": 4, "progress": False, "sample_weight": weight}
+    options: Any = {"epochs": 3, "num_particles": 4, "progress": False}
     fit(model := zoo.build(kind), x, r, y, **options)
+    options["sample_weight"] = torch.linspace(0.1, 1.0, 80)
+    fit(model, x, r, y, **options)
 
     @torch.no_grad()
     def far_off(_: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from collections.abc import Callable
@@ -17,50 +18,6 @@ from training_runs import same, weights
 
 from pyro_gcm import GCM, fit
 
-#: What has a rule of its own; rows that cannot be used are in `tests/arguments`.
-BAD_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
-    "objective": (
-        {"objective": "marginal"},
-        r"objective must be one of \['conditional', 'joint'\], got 'marginal'",
-    ),
-    "elbo": ({"elbo": "vae"}, r"elbo must be one of \['iwae', 'dreg', .* got 'vae'"),
-    "renyi": (
-        {"elbo": "renyi", "num_particles": 1},
-        "num_particles must be at least 2 for elbo='r",
-    ),
-    "validation": ({"validation": 1.0}, r"validation must be a share in \[0, 1\), got 1.0"),
-    "validation low": ({"validation": -0.1}, r"validation must be a share in \[0, 1\), got -0.1"),
-    "validation columns": ({"validation": (1.0, 2.0)}, "validation must be"),
-    "validation rows": ({"validation": 1e-3}, "validation=0.001 leaves no rows in one of the part"),
-    "patience alone": ({"patience": 3}, "patience needs a validation part: pass validation=0.1"),
-    "schedule": ({"schedule": "linear"}, r"schedule must be one of .*'flat'\], got 'linear'"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_OPTIONS)
-def test_options_that_mean_nothing_are_refused_by_name(case: str, toy: Rows) -> None:
-    options, message = BAD_OPTIONS[case]
-    refuses(GCM(3, 2), message, **toy._asdict(), **options)
-
-
-def test_a_device_that_torch_does_not_have_is_named_by_torch(toy: Rows) -> None:
-    with pytest.raises(RuntimeError, match="abacus"):
-        fit(GCM(3, 2), *toy, device="abacus")
-
-
-@pytest.mark.parametrize("level", [0.0, 1.0, 1.7, -0.2])
-def test_quantile_levels_outside_the_unit_interval_are_refused(level: float, toy: Rows) -> None:
-    r = torch.full((200, 1), 0.5)
-    r[3] = level
-    message = "r must lie strictly between 0 and 1 for response='quantile'"
-    refuses(GCM(3, 1, response="quantile"), message, x=toy.x, r=r, y=toy.y)
-
-
-def test_two_columns_of_quantile_levels_are_refused(toy: Rows) -> None:
-    model = GCM(3, 2, response="quantile")
-    r = torch.full((200, 2), 0.5)
-    refuses(model, "r must be one column of quantile levels.* got 2", x=toy.x, r=r, y=toy.y)
-
 
 def refuses(model: GCM, message: str, **arguments: Any) -> None:
     """`fit` raises the message, and the model is what it was."""
@@ -70,36 +27,63 @@ def refuses(model: GCM, message: str, **arguments: Any) -> None:
     assert same(before, weights(model))
 
 
+def test_options_that_mean_nothing_are_refused_by_name(toy: Rows) -> None:
+    """Rows that cannot be used are in `tests/arguments`."""
+    for options, message in (
+        (
+            {"objective": "marginal"},
+            r"objective must be one of \['conditional', 'joint'\], got 'mar",
+        ),
+        ({"elbo": "vae"}, r"elbo must be one of \['iwae', 'dreg', .* got 'vae'"),
+        ({"elbo": "renyi", "num_particles": 1}, "num_particles must be at least 2 for elbo='r"),
+        ({"validation": 1.0}, r"validation must be a share in \[0, 1\), got 1.0"),
+        ({"validation": -0.1}, r"validation must be a share in \[0, 1\), got -0.1"),
+        ({"validation": (1.0, 2.0)}, "validation must be"),
+        ({"validation": 1e-3}, "validation=0.001 leaves no rows in one of the part"),
+        ({"patience": 3}, "patience needs a validation part: pass validation=0.1"),
+        ({"schedule": "linear"}, r"schedule must be one of .*'flat'\], got 'linear'"),
+    ):
+        refuses(GCM(3, 2), message, **toy._asdict(), **options)
+    with pytest.raises(RuntimeError, match="abacus"):  # by torch
+        fit(GCM(3, 2), *toy, device="abacus")
+
+
+def test_quantile_levels_that_are_none_are_refused(toy: Rows) -> None:
+    model = GCM(3, 1, response="quantile")
+    for level in (0.0, 1.0, 1.7, -0.2):
+        r = torch.full((200, 1), 0.5)
+        r[3] = level
+        message = "r must lie strictly between 0 and 1 for response='quantile'"
+        refuses(model, message, x=toy.x, r=r, y=toy.y)
+        for call in (model.predict, model.surface):
+            with pytest.raises(ValueError, match="must lie strictly between 0 and 1"):
+                call(toy.x, r)
+    r = torch.full((200, 2), 0.5)
+    message = "r must be one column of quantile levels.* got 2"
+    refuses(GCM(3, 2, response="quantile"), message, x=toy.x, r=r, y=toy.y)
+
+
 # What simply works
 
 
 #: `tests/test_validation.py` has more of them.
-FORMS: dict[str, Callable[[Tensor], Any]] = {
-    "frame": lambda t: pd.DataFrame(t.numpy(), index=range(900, 1100)),
-    "column": lambda t: t.reshape(200, -1),
-    "requires_grad": lambda t: t.clone().requires_grad_(),
-    "bool y": lambda t: t.bool() if t.dim() == 1 else t,
-}
-MORE_DIGITS: dict[str, Callable[[Tensor], Any]] = {
-    "float64": lambda t: t.double(),
-    "lists": lambda t: t.tolist(),
-}
+FORMS: tuple[Callable[[Tensor], Any], ...] = (
+    lambda t: pd.DataFrame(t.numpy(), index=range(900, 1100)),
+    lambda t: t.reshape(200, -1),
+    lambda t: t.clone().requires_grad_(),
+    lambda t: t.bool() if t.dim() == 1 else t,
+    Tensor.double,
+    Tensor.tolist,
+)
 
 
-@pytest.fixture(scope="module")
-def wanted(toy: Rows) -> dict[str, Tensor]:
-    """The weights after training on tensors."""
+def test_the_same_rows_in_another_form_train_the_same_weights(toy: Rows) -> None:
     fit(model := GCM(3, 2), *toy, **QUICK)
-    return weights(model)
-
-
-@pytest.mark.parametrize("form", [*FORMS, *MORE_DIGITS])
-def test_the_same_rows_in_another_form_train_the_same_weights(
-    form: str, toy: Rows, wanted: dict[str, Tensor]
-) -> None:
-    fit(got := GCM(3, 2), *map({**FORMS, **MORE_DIGITS}[form], toy), **QUICK)
-    tolerance = 0.0 if form in FORMS else 1e-3  # the units have more digits, too
-    torch.testing.assert_close(weights(got), wanted, rtol=0, atol=tolerance)
+    for form in FORMS:
+        fit(other := GCM(3, 2), *map(form, toy), **QUICK)
+        # The units of numbers with more digits have more, too.
+        tolerance = 1e-3 if form in FORMS[-2:] else 0.0
+        torch.testing.assert_close(weights(other), weights(model), rtol=0, atol=tolerance)
 
 
 def test_integers_train(toy: Rows) -> None:
@@ -109,26 +93,19 @@ def test_integers_train(toy: Rows) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:y has the same value in all rows")
-@pytest.mark.parametrize("response", ["binary", "continuous"])
-@pytest.mark.parametrize("rows", [1, 2, 5], ids=lambda n: f"{n} rows")
-def test_fewer_rows_than_a_batch_train(rows: int, response: str, toy: Rows) -> None:
-    model = GCM(3, 2, response=response)
-    before = weights(model)
-    result = fit(model, *(t[:rows] for t in toy), epochs=2, progress=False)
-    assert result.history.step.tolist() == [1, 2]
-    assert model.predict(toy.x, toy.r).isfinite().all()
-    assert not torch.equal(before["cost_net.net.0.weight"], model.cost_net.net[0].weight)
-
-
-@pytest.mark.filterwarnings("ignore:y has the same value in all rows")
-@pytest.mark.parametrize("constant", ["x", "r", "y"])
-def test_constant_columns_train(constant: str, toy: Rows) -> None:
-    rows = toy._asdict()
-    rows[constant] = torch.full_like(rows[constant], 1234.5)
-    model = GCM(3, 2, response="continuous")
-    result = fit(model, **rows, **QUICK)
-    assert np.isfinite(result.history.loss).all()
-    assert model.predict(rows["x"], rows["r"]).isfinite().all()
+def test_few_rows_and_constant_columns_train(toy: Rows) -> None:
+    for response, rows in itertools.product(("binary", "continuous"), (1, 2, 5)):
+        model = GCM(3, 2, response=response)
+        before = weights(model)
+        result = fit(model, *(t[:rows] for t in toy), epochs=2, progress=False)
+        assert result.history.step.tolist() == [1, 2]
+        assert model.predict(toy.x, toy.r).isfinite().all()
+        assert not torch.equal(before["cost_net.net.0.weight"], model.cost_net.net[0].weight)
+    for constant in ("x", "r", "y"):
+        data = toy._replace(**{constant: torch.full_like(getattr(toy, constant), 1234.5)})
+        model = GCM(3, 2, response="continuous")
+        assert np.isfinite(fit(model, *data, **QUICK).history.loss).all()
+        assert model.predict(data.x, data.r).isfinite().all()
 
 
 @pytest.mark.parametrize("elbo", ["iwae", "renyi"])
@@ -148,50 +125,34 @@ def test_the_seed_decides_every_bit_of_the_weights(elbo: str, toy: Rows) -> None
     assert not torch.equal(wanted[name], trained(3, 6, noise=1)[name])
 
 
-def test_seed_of_the_model_decides_its_first_weights_and_its_noise() -> None:
+def test_seed_of_the_model_decides_its_first_weights_and_no_call_moves_the_generator() -> None:
+    state = torch.get_rng_state()
     a, b, c = (weights(GCM(3, 2, seed=seed)) for seed in (1, 1, 2))
     assert same(a, b)
     for name in ("cost_net.net.0.weight", "z_prior.net.0.weight", "base_samples.samples"):
         assert not torch.equal(a[name], c[name])
+    x, r = torch.zeros(2, 3), torch.zeros(2, 2)
+    model = GCM(3, 2, prior="standard", alternatives=2, response="continuous", seed=7)
+    for call in (model.predict, model.surface, GCM(3, 2).predict, GCM(3, 2).surface):
+        call(x, r)
+        call(x, r, num_samples=40)
+    GCM(3, 2).cost(x)
+    assert torch.equal(torch.get_rng_state(), state)
 
 
-@pytest.mark.parametrize(
-    "work",
-    [
-        lambda: GCM(3, 2),
-        lambda: GCM(3, 2, prior="standard", alternatives=2, response="continuous", seed=7),
-        lambda: GCM(3, 2).predict(torch.zeros(2, 3), torch.zeros(2, 2)),
-        lambda: GCM(3, 2).predict(torch.zeros(2, 3), torch.zeros(2, 2), num_samples=40),
-        lambda: GCM(3, 2).surface(torch.zeros(2, 3), torch.zeros(2, 2)),
-        lambda: GCM(3, 2).cost(torch.zeros(2, 3)),
-    ],
-    ids=["build", "build standard", "predict", "predict more samples", "surface", "cost"],
-)
-def test_only_sampling_moves_the_global_generator(work: Any) -> None:
-    before = torch.get_rng_state()
-    work()
-    assert torch.equal(torch.get_rng_state(), before)
-
-
-@pytest.mark.parametrize(
-    ("lower", "upper", "message"),
-    [
+def test_times_that_say_nothing_are_told() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, r = torch.rand(8, 3, generator=generator), torch.rand(8, 2, generator=generator)
+    for lower, upper, message in (
         ([2.0] * 8, [2.0] * 8, "y has the same time in all rows, 2: there is nothing to learn"),
         ([1.0, 2.0] * 4, [math.inf] * 8, "y has no event: all rows are censored"),
         ([2.0] * 8, [2.0] * 7 + [math.inf], None),
         ([1.0, 2.0] * 4, [1.0, 2.0] * 4, None),
-    ],
-    ids=["one time", "no event", "one is censored", "two times"],
-)
-def test_times_that_say_nothing_are_told(
-    lower: list[float], upper: list[float], message: str | None
-) -> None:
-    y = torch.tensor([lower, upper, [0.0] * 8]).T
-    generator = torch.Generator().manual_seed(0)
-    x, r = torch.rand(8, 3, generator=generator), torch.rand(8, 2, generator=generator)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        fit(GCM(3, 2, response="survival"), x, r, y, epochs=1, num_particles=2, progress=False)
-    found = [str(w.message) for w in told if str(w.message).startswith("y has")]
-    assert len(found) == (message is not None)
-    assert all(text.startswith(message or "") for text in found)
+    ):
+        y = torch.tensor([lower, upper, [0.0] * 8]).T
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            fit(GCM(3, 2, response="survival"), x, r, y, epochs=1, num_particles=2, progress=False)
+        found = [str(w.message) for w in told if str(w.message).startswith("y has")]
+        assert len(found) == (message is not None)
+        assert all(text.startswith(message or "") for text in found)

@@ -143,15 +143,3 @@ def test_loss_and_gradients_equal_the_equation_of_the_paper(
         size = wanted.abs().max().item()
         assert size > 0.0, name
         torch.testing.assert_close(gradient, wanted, rtol=0, atol=1e-6 * size, msg=name)
-
-
-# Not a bound: one row, one dimension, everything Gaussian
-
-
-# z ~ N(0, 1), k ~ N(0, 1), c = 0.8 z + 0.3 + 0.5 e, r = k + 0.6 e'; one row with r = 1.2, y = 0.
-SLOPE, SHIFT, COST, NOISE, R = 0.8, 0.3, 0.5, 0.6, 1.2
-
-
-def rows(count: int) -> tuple[Tensor, Tensor, Tensor]:
-    x = torch.zeros(count, 1, dtype=torch.float64)
-    return x, torch.full_like(x, R), torch.zeros(count, dtype=torch.float64)

@@ -30,16 +30,12 @@ def densities(run: object) -> dict[str, Tensor]:
     return {name: trace.nodes[name]["log_prob"] for name in ("z", "w", "y")}
 
 
-@pytest.mark.parametrize("sites", [("z",), ("w",), ("z", "w")], ids=str)
-def test_named_sites_are_scaled_and_others_are_not(sites: tuple[str, ...]) -> None:
-    plain, tempered = densities(program), densities(temper(program, 0.1, sites=sites))
-    for name, log_p in plain.items():
-        torch.testing.assert_close(tempered[name], log_p * (0.1 if name in sites else 1.0))
-
-
-def test_scales_multiply() -> None:
-    twice = poutine.scale(temper(program, 0.1), scale=0.5)
-    assert densities(twice)["z"].item() == pytest.approx(0.05 * densities(program)["z"].item())
+def test_named_sites_are_scaled_and_others_are_not() -> None:
+    for sites in (("z",), ("w",), ("z", "w")):
+        tempered = densities(poutine.scale(temper(program, 0.1, sites=sites), scale=0.5))
+        for name, log_p in densities(program).items():
+            scale = 0.5 * (0.1 if name in sites else 1.0)
+            torch.testing.assert_close(tempered[name], scale * log_p)
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), "half"])

@@ -1,4 +1,4 @@
-"""IGCM on toy rows: trained once for each kind, and its predictions by brute force."""
+"""IGCM on toy rows, trained once for each kind, and the sites of its programs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import pyro
 import pyro.poutine as poutine
-import pytest
 import torch
 import zoo
 from torch import Tensor
@@ -15,19 +14,10 @@ from pyro_gcm import IGCM
 
 Rows = tuple[Tensor, Tensor, Tensor]
 
-responses = pytest.mark.parametrize("response", ["binary", "continuous"])
-dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
 KERNELS: dict[str, dict[str, Any]] = {
     "K=1": {"k_dim": 1},
     "K=2": {},
     "alternatives": {"alternatives": 2, "costs": 3},
-}
-kernels = pytest.mark.parametrize("kernel", KERNELS)
-#: What it takes to train a model for an objective.
-OBJECTIVES: dict[str, dict[str, Any]] = {
-    "conditional": {},
-    "paper": {"kernel_guide": "amortised"},
-    "joint": {"prior": "standard"},
 }
 
 
@@ -39,8 +29,8 @@ def data(count: int, response: str = "binary", seed: int = 2) -> Rows:
 
 def trained(objective: str = "conditional", response: str = "binary", **options: Any) -> IGCM:
     """A model that has learned something; no test changes more of it than its objective."""
-    options = {"hidden": 8, **OBJECTIVES[objective], **options}
-    model: IGCM = zoo.learned(IGCM, response, objective, **options)
+    guide = {"kernel_guide": "amortised"} if objective == "paper" else {}
+    model: IGCM = zoo.learned(IGCM, response, objective, **{"hidden": 8, **guide, **options})
     model.objective = objective
     return model
 
@@ -61,18 +51,3 @@ def drawn(program: Any, draws: int, *args: Any) -> dict[str, Any]:
     """Sites of a program that runs `draws` times for every row."""
     with torch.no_grad(), pyro.plate("draws", draws, dim=-2):
         return sites(program, *args)
-
-
-def brute_force(model: IGCM, x: Tensor, r: Tensor, draws: int) -> tuple[Any, Tensor]:
-    """Draws of the explicit program, costs and all, and their weights given x and r [draws, B]."""
-    shown = drawn(model.model, draws, x, r)
-    log_w = shown["r"]["log_prob"]
-    if model.objective == "joint":
-        log_w = log_w + shown["x"]["log_prob"]
-    return shown["y"], torch.softmax(log_w, 0)
-
-
-def weighted(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean of values under normalised weights, and its standard error."""
-    mean = (weights * values).sum(0)
-    return mean, (weights * (values - mean)).square().sum(0).sqrt()

@@ -58,58 +58,41 @@ class Combination(NamedTuple):
         return self.kind(X_DIM, r_dim, **sizes, **self.parts)
 
 
-class Table(NamedTuple):
-    """A model, the parts that span its rows and their variants, and those that stay."""
-
-    kind: type
-    axes: dict[str, tuple[Any, ...]]  # two of the rows, and one of the variants in a cell
-    fixed: dict[str, Any]
-
-
 KERNEL = "IGCM, its kernel"
-PARTS = {"prior": PRIORS, "guide": GUIDES, "response": ("binary", "continuous", "quantile")}
+RESPONSES = ("binary", "continuous", "quantile")
+PARTS = {"prior": PRIORS, "guide": GUIDES, "response": RESPONSES}
 KERNELS = {
     "kernel_prior": ("standard", "conditional"),
     "kernel_guide": KERNEL_GUIDES,
     "k_dim": (2, 1),
 }
-MEMBERS = {"members": (3, 2), "response": PARTS["response"], "alternatives": (3, 1)}
-TABLES = {
-    "GCM": Table(GCM, PARTS, {}),
-    "MemberGCM": Table(MemberGCM, MEMBERS, {}),
-    "IGCM": Table(IGCM, PARTS, {"kernel_guide": "amortised"}),
-    KERNEL: Table(IGCM, KERNELS, {"prior": "conditional", "guide": "prior"}),
+MEMBERS = {"members": (3, 2), "response": RESPONSES, "alternatives": (3, 1)}
+#: A model, the parts of which every choice is combined with every other, and those that stay.
+TABLES: dict[str, tuple[Any, dict[str, tuple[Any, ...]], dict[str, Any]]] = {
+    "GCM": (GCM, PARTS, {}),
+    "MemberGCM": (MemberGCM, MEMBERS, {}),
+    "IGCM": (IGCM, PARTS, {"kernel_guide": "amortised"}),
+    KERNEL: (IGCM, KERNELS, {"prior": "conditional", "guide": "prior"}),
 }
 
 
-class Row(NamedTuple):
-    """A row of a table: one model, objective and choice of two parts."""
-
-    title: str
-    objective: str
-    first: str
-    second: str
-
-    def bounds(self) -> tuple[str, ...]:
-        """The columns: "paper" is a loss of its own, which no bound can replace."""
-        return (LEFT_OUT, *BOUNDS) if self.objective == "paper" else BOUNDS
-
-    def combinations(self) -> Iterator[tuple[str, Combination]]:
-        """Every variant, by name, with every bound."""
-        kind, axes, fixed = TABLES[self.title]
-        if self.title == KERNEL and self.objective == "joint":
-            fixed = {"prior": "standard", "guide": "amortised"}
-        for variant, bound in itertools.product(list(axes.values())[2], self.bounds()):
-            parts = dict(zip(axes, (self.first, self.second, variant), strict=True))
-            yield str(variant), Combination(kind, self.objective, bound, {**fixed, **parts})
+def combinations(title: str, objective: str) -> Iterator[Combination]:
+    """Every choice of parts and bounds; "paper" is a loss of its own, which no bound replaces."""
+    kind, axes, fixed = TABLES[title]
+    if title == KERNEL and objective == "joint":
+        fixed = {"prior": "standard", "guide": "amortised"}
+    bounds = (LEFT_OUT, *BOUNDS) if objective == "paper" else BOUNDS
+    for *choices, bound in itertools.product(*axes.values(), bounds):
+        parts = dict(zip(axes, choices, strict=True))
+        yield Combination(kind, objective, bound, {**fixed, **parts})
 
 
-ROWS = [
-    Row(title, objective, *choice)
-    for title, (kind, axes, _) in TABLES.items()
-    for objective in kind.objectives  # type: ignore[attr-defined]
-    for choice in itertools.product(*list(axes.values())[:2])
-]
+#: The combinations by model and objective.
+ALL = {
+    (title, objective): list(combinations(title, objective))
+    for title, (kind, _, _) in TABLES.items()
+    for objective in kind.objectives
+}
 
 
 class Reason(NamedTuple):
@@ -229,7 +212,7 @@ def section() -> str:
 
 def total() -> str:
     """How many combinations there are, and what comes of them."""
-    found = Counter(expected(combination) for row in ROWS for _, combination in row.combinations())
+    found = Counter(expected(combination) for cell in ALL.values() for combination in cell)
     by_constructor, by_fit = (sum(found[name] for name in by) for by in (BY_CONSTRUCTOR, BY_FIT))
     return (
         f"\nOf {found.total():,} combinations {found[TRAINS]:,} train, "

@@ -9,7 +9,7 @@ import torch
 from axis_toys import CASES, kind_of, model_of, rows
 from torch import Tensor
 
-from pyro_gcm import GCM, fit
+from pyro_gcm import GCM, fit, to_arviz
 from pyro_gcm.responses import Ordinal, Survival
 
 cases = pytest.mark.parametrize("case", CASES)
@@ -111,8 +111,6 @@ def test_levels_outside_are_refused() -> None:
     x, r, y = rows("ordinal", 30)
     with pytest.raises(ValueError, match="y must be a level from 0 to 2 for 3 levels"):
         fit(GCM(3, 2, response="ordinal"), x, r, y)
-    with pytest.raises(ValueError, match="levels must be an integer of at least 2"):
-        Ordinal(levels=1)
 
 
 def test_two_levels_are_a_binary_response() -> None:
@@ -138,3 +136,13 @@ def test_methods_for_other_responses_are_refused() -> None:
             survival.predictive(x, r).hazard(times)
     with pytest.raises(ValueError, match="levels must lie strictly between 0 and 1"):
         survival.predictive(x, r).quantile([0.0, 0.5])
+
+
+def test_arviz_has_every_site() -> None:
+    for case in ("survival, members", "ordinal", "distribution"):
+        model, (x, r, y) = model_of(case), rows(case, 6)
+        data = to_arviz(model, x, r, y, num_samples=20, num_proposals=100, progress=False)
+        seen = {"lower", "upper", "entry"} if kind_of(case) == "survival" else {"y"}
+        assert set(data["observed_data"].data_vars) == seen
+        assert data["posterior_predictive"]["y"].shape == (1, 20, 6)
+        assert ("t" in data["posterior"]) == (kind_of(case) == "survival")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 from scipy import stats
 
-from pyro_gcm import GCM, IGCM
+from pyro_gcm import GCM
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.responses import Survival
 
@@ -42,10 +41,3 @@ def test_the_likelihood_of_mixed_rows_is_that_of_scipy() -> None:
     bids = torch.tensor([0.5, 1.0, 4.0])
     wins = 1.0 - model.predictive(torch.zeros(1, 1), NO_REVENUE[:1]).survival(bids)[0]
     np.testing.assert_allclose(wins.numpy(), price.cdf(bids.numpy()), rtol=1e-9)
-
-
-def test_only_responses_with_an_axis_need_no_revenue() -> None:
-    with pytest.raises(ValueError, match="r_dim must be an integer of at least 1, got 0"):
-        GCM(2, 0)
-    with pytest.raises(ValueError, match="must be an integer of at least 1, got 0"):
-        IGCM(2, 0)

@@ -77,57 +77,6 @@ def test_modules_are_used_as_they_are_and_trained(case: str) -> None:
     assert ((p > 0) & (p < 1)).all()
 
 
-class Falling(nn.Module):
-    """r -> -r."""
-
-    def forward(self, r: Tensor) -> Tensor:
-        return -r
-
-
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "family": ({"cost_family": "cauchy"}, r"cost_family='cauchy' is unknown; .*'laplace'"),
-    "other family": ({"cost_family": dist.Gamma}, "Gamma is not a registered cost family"),
-    "identity": (
-        {"costs": 5, "revenue_map": "identity"},
-        r"revenue_map='identity' needs one alt.* shape \(5,\)",
-    ),
-    "probit": (
-        {"alternatives": 2, "revenue_map": "probit"},
-        r"revenue_map='probit' needs one .* shape \(2, 2\)",
-    ),
-    "prior": ({"prior": Conditional(dist.Normal, 3, (2,))}, r"prior must .* \(4,\).* got \(2,\)"),
-    "costs": ({"cost_family": Conditional(dist.Normal, 4, (1,))}, r"cost_family must .* \(2,\)"),
-    "p0": ({"p0": nn.Linear(3, 1)}, r"p0 must give values of shape \(\) for a row, got \(1,\)"),
-    "p0 of alternatives": (
-        {"p0": nn.Linear(3, 3), "alternatives": 2},
-        r"p0 must give values of shape \(2,\) for a row, got \(3,\)",
-    ),
-    "map": ({"revenue_map": nn.Linear(2, 1)}, r"revenue_map must .* \(2,\) for a row, got \(1,\)"),
-    "falling map": ({"revenue_map": Falling()}, "revenue_map must be increasing, but it falls"),
-    "unused decoder": ({"x_decoder": Decoder(4, 3)}, "x_decoder needs prior='standard'"),
-    "guide": (
-        {"prior": "standard", "guide": PosteriorGuide(Conditional(dist.Normal, 6, (4,)))},
-        r"guide=PosteriorGuide must be q\(z\|x\).* needs r and y",
-    ),
-    "guide of three": (
-        {"prior": "standard", "guide": Conditional(dist.Normal, 3, (4,))},
-        r"called as guide\(x, None, None\) it raised TypeError",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_part_that_does_not_fit_would_broadcast_or_fall_is_refused_by_name(case: str) -> None:
-    options, message = REFUSED[case]
-    with pytest.raises(TypeError if case == "other family" else ValueError, match=message):
-        GCM(3, 2, **options)
-
-
-def test_noise_of_revenues_must_be_normal() -> None:
-    with pytest.raises(ValueError, match="dr_net must be normal"):
-        IGCM(3, 2, dr_net=Decoder(3, 2))
-
-
 def test_dropout_is_for_training_alone() -> None:
     prior = nn.Sequential(nn.Dropout(0.5), Conditional(dist.Normal, 3, (4,)))
     model = GCM(3, 2, prior=prior)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pyro
@@ -17,7 +16,6 @@ from torch import Tensor
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.inference import conditional
 from pyro_gcm.inference.programs import unannounced
-from pyro_gcm.nets import AmortizedGuide, Conditional
 
 
 def rows(count: int = 12, response: str = "binary") -> tuple[Tensor, Tensor, Tensor]:
@@ -78,26 +76,6 @@ def test_given_parts_of_the_program_are_not_drawn() -> None:
     assert torch.equal(drawn["r"]["value"], r)
     assert drawn["x"]["value"].shape == (12, 3)
     assert not drawn["x"]["is_observed"]
-
-
-def test_guide_is_the_prior_the_amortised_net_or_what_was_passed() -> None:
-    x, r, y = rows()
-    z = torch.zeros(12, 4)
-
-    def density(model: GCM, part: Any) -> tuple[Tensor, Tensor]:
-        site = sites(model.guide, x, r, y)["z"]
-        return site["fn"].log_prob(z), part.log_prob(z)
-
-    model = GCM(3, 2)
-    torch.testing.assert_close(*density(model, model.z_prior(x)))
-    model = GCM(3, 2, prior="standard", guide="amortised")
-    with torch.no_grad():
-        model.z_guide.q_z.loc_bias.fill_(0.5)
-    torch.testing.assert_close(*density(model, model.z_guide(x)))
-    assert not torch.allclose(model.z_guide(x).mean, model.z_prior().mean)
-    net = Conditional(dist.Normal, 3, (4,))
-    model = GCM(3, 2, guide=AmortizedGuide(net))
-    torch.testing.assert_close(*density(model, net(x)))
 
 
 class Together(torch.nn.Module):
@@ -173,33 +151,7 @@ def test_trained_parameters_leave_out_the_generative_halves() -> None:
         model.objective = "marginal"
 
 
-Call = Callable[[Any, Tensor, Tensor, Tensor], Any]
-PROGRAM_ERRORS: dict[str, tuple[type, Call, str]] = {
-    "x": (GCM, lambda m, x, r, y: m.model(), r"x must be given: the prior p\(z\|x\) reads it"),
-    "guide, x": (GCM, lambda m, x, r, y: m.guide(None, r, y), "x must be given: the guide reads"),
-    "IGCM, x": (IGCM, lambda m, x, r, y: m.model(), "x must be given: the prior p"),
-    "IGCM, guide, x": (IGCM, lambda m, x, r, y: m.guide(None, r, y), "x must be given: the guide"),
-    "IGCM, guide, r": (IGCM, lambda m, x, r, y: m.guide(x, None, y), "r must be given: the guide"),
-}
-
-
-@pytest.mark.parametrize("case", PROGRAM_ERRORS)
-def test_program_refuses_by_name_what_it_cannot_run_on(case: str) -> None:
-    kind, call, message = PROGRAM_ERRORS[case]
-    with pytest.raises(ValueError, match=message):
-        call(kind(3, 2), *rows())
-
-
-def test_program_that_draws_its_covariates_refuses_a_wrong_size_and_a_kernel_that_reads_x() -> None:
-    with pytest.raises(ValueError, match="size must be an integer"):
-        GCM(3, 2, prior="standard").model(size=0)
-    with pytest.raises(ValueError, match="x must be given: the kernel prior"):
-        IGCM(3, 2, prior="standard", kernel_prior="conditional").model()
-
-
 def test_hidden_layers_are_one_width_or_several() -> None:
     x, r, _ = rows()
     for hidden in (8, (8,), [8, 4], (), torch.Size([5])):
         assert GCM(3, 2, hidden=hidden).predict(x, r).shape == (12,)
-    with pytest.raises(ValueError, match="hidden must be an integer of at least 1, got 0"):
-        GCM(3, 2, hidden=(8, 0))

@@ -124,19 +124,3 @@ def test_an_untrained_model_is_saved_and_rows_without_groups_are_refused(tmp_pat
     assert again.group_numbers([101, "b", "c"]).tolist() == [0.0, 1.0, -1.0]
     with pytest.raises(ValueError, match="the last column of x must be the number of a group, 0"):
         fit(model, *unseen(data)[:3], epochs=1, progress=False)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"groups": 0}, "groups must be an integer of at least 1"),
-        ({"groups": "abc"}, "groups must be names, each of them once"),
-        ({"groups": []}, "groups must be names, each of them once"),
-        ({"groups": ["a", "a"]}, "groups must be names, each of them once"),
-        ({"groups": 2, "x_dim": 1}, "x_dim must be an integer of at least 2"),
-        ({"groups": 2, "prior": "standard"}, r"prior must be a p\(z\|x\)"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        HierarchicalGCM(**{"x_dim": 2, "r_dim": 1, **options})

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import pyro.poutine as poutine
-import pytest
 import torch
 import zoo
 from pyro.infer import Predictive
-from torch import Tensor, nn
+from torch import Tensor
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.inference import uncollapse
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
-from pyro_gcm.responses import Continuous
 
 K, ROWS = 4, 90
 Rows = tuple[Tensor, Tensor, Tensor]
@@ -98,23 +95,3 @@ def test_parts_of_the_user_take_the_place_of_ours() -> None:
     assert model.cost(rows()[0]).mean.shape == (ROWS, 2)
     curves = model.surface(rows()[0], rows()[1].sort(0).values)
     assert (curves.diff(dim=1) >= 0.0).all()
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: MemberEncoder(3, features=TabularFeatures(5)), "x_dim=3"),
-        (lambda: MemberEncoder(3, hidden=[8, -1]), "hidden"),
-        (lambda: MemberGCM(3, 2, response=Continuous(3)), "response must take 40"),
-        (lambda: MemberGCM(3, 2, p0=nn.Linear(3, 3)), "p0 must take 40"),
-        (lambda: MemberGCM(3, 2, members=MemberEncoder(4)), "x_dim=3"),
-        (lambda: MemberEncoder(3, dropout=1.0), "dropout"),
-        (lambda: MemberEncoder(3, hidden=()), "hidden"),
-        (lambda: MemberEncoder(3, scaling="both"), "scaling"),
-        (lambda: TabularFeatures(3, ordered=[[0, 1], [1, 2]]), "ordered"),
-        (lambda: GCM(3, 2).responsibilities(*rows()), "finitely many"),
-    ],
-)
-def test_what_has_no_meaning_is_refused(make: Callable[[], Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()

@@ -9,8 +9,7 @@ import pyro.distributions as dist
 import pytest
 import torch
 import zoo
-from pyro.infer import SVI, ReweightedWakeSleep, Trace_ELBO
-from pyro.optim import Adam
+from pyro.infer import Trace_ELBO
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, load, save
@@ -65,13 +64,6 @@ def test_the_model_of_a_seed_starts_alike_with_every_guide(guide: str) -> None:
     assert all(torch.equal(value, guided[name]) for name, value in plain.items())
 
 
-def test_a_standard_prior_is_a_start_too() -> None:
-    model = GCM(3, 2, prior="standard")
-    q = model.z_guide(torch.randn(5, 3)).base_dist
-    torch.testing.assert_close(q.loc, torch.zeros(5, 4), rtol=0, atol=0)
-    torch.testing.assert_close(q.scale, torch.ones(5, 4))
-
-
 def test_a_correction_of_ones_own_is_saved_as_one(tmp_path: Path) -> None:
     guide = PosteriorGuide(Conditional(dist.Normal, 6, (4,), 3), from_prior=True)
     model = zoo.off_the_prior(GCM(3, 2, guide=guide))
@@ -88,18 +80,3 @@ def test_a_correction_is_normal_or_a_flow() -> None:
     model = GCM(3, 2, guide=guide)
     with pytest.raises(ValueError, match="normal or a ConditionalFlow, got DiagNormalMixture"):
         model.guide(torch.zeros(4, 3), torch.zeros(4, 2), torch.zeros(4))
-
-
-@pytest.mark.parametrize("insomnia", [1.0, 0.0])
-def test_a_guide_learns_from_outcomes_of_the_sleep_phase(insomnia: float) -> None:
-    x, r, y = torch.randn(50, 3), torch.rand(50, 2), (torch.rand(50) > 0.5).float()
-    model = GCM(3, 2, guide="posterior", seed=0)
-    model.learn_units(x, r, y)
-    bound = ReweightedWakeSleep(
-        num_particles=3, vectorize_particles=True, max_plate_nesting=1, insomnia=insomnia
-    )
-    before = {name: p.clone() for name, p in model.z_guide.named_parameters()}
-    svi = SVI(conditional(model.model), model.guide, Adam({"lr": 0.01}), bound)
-    for _ in range(3):
-        svi.step(x, r, y)
-    assert not any(torch.equal(p, before[name]) for name, p in model.z_guide.named_parameters())

@@ -41,29 +41,18 @@ def compared(model: Any, r: Tensor, draws: Any) -> Tensor:
     return below.any(-1) if draws["c"].dim() == 4 else below
 
 
-CASES: dict[str, tuple[type, dict[str, Any]]] = {
-    "plain": (GCM, {}),
-    "alternatives": (GCM, {"alternatives": 3, "costs": 2}),
-    "infinite": (GCM, {"p0": "conditional", "cost_family": "logistic"}),
-    "implicit": (IGCM, {}),
-    "implicit, k integrated": (IGCM, {"k_dim": 1, "p0": "constant"}),
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize(  # as many rows as draws
-    "count", [100, pytest.param(1000, marks=pytest.mark.long)], ids=["10^4", "10^6"]
-)
-def test_all_draws_agree_with_both_outcomes(count: int, case: str) -> None:
-    kind, options = CASES[case]
-    model, r = model_of(kind, **options), prices(count)
-    x, y = torch.randn(count, 3), torch.arange(count) % 2.0
-    draws = model.cost_posterior(x, r, y, num_samples=count, **QUIET)
-    assert draws["c"].shape[:2] == (count, count)
-    assert draws["c"].dtype == torch.float32
-    with torch.no_grad():
-        happened = compared(model, r, draws)
-    assert int((happened == (y == 1.0)).sum()) == count**2
+def test_all_draws_agree_with_both_outcomes() -> None:
+    count, cases = 100, ({}, {"alternatives": 3, "costs": 2}, {"p0": "conditional"})
+    of_kind = [(GCM, options) for options in cases]
+    for kind, options in (*of_kind, (IGCM, {}), (IGCM, {"k_dim": 1, "p0": "constant"})):
+        model, r = model_of(kind, **options), prices(count)
+        x, y = torch.randn(count, 3), torch.arange(count) % 2.0
+        draws = model.cost_posterior(x, r, y, num_samples=count, **QUIET)
+        assert draws["c"].shape[:2] == (count, count)
+        assert draws["c"].dtype == torch.float32
+        with torch.no_grad():
+            happened = compared(model, r, draws)
+        assert int((happened == (y == 1.0)).sum()) == count**2, (kind, options)
 
 
 UNITS = {

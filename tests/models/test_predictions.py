@@ -92,21 +92,6 @@ def test_revenues_a_million_times_outside_give_finite_predictions(
     assert model.predict(1e6 * x, ends[0]).isfinite().all()
 
 
-def test_integers_are_numbers() -> None:
-    model = trained()
-    x = torch.randint(-2, 3, (20, 3))
-    r = torch.randint(60, 80, (20, 2))
-    assert torch.equal(model.predict(x, r), model.predict(x.double(), r.double()))
-
-
-@pytest.mark.parametrize("level", [0.0, 1.0, -3.0])
-def test_levels_outside_the_unit_interval_are_refused(level: float) -> None:
-    model = GCM(3, 1, response="quantile")
-    for predict in (model.predict, model.surface):
-        with pytest.raises(ValueError, match="must lie strictly between 0 and 1"):
-            predict(torch.zeros(2, 3), torch.tensor([[0.5], [level]]))
-
-
 # Priors of the user
 
 
@@ -160,15 +145,6 @@ def test_rows_of_a_prior_that_base_noise_cannot_drive_have_the_same_draws_everyw
     assert audit_monotonicity(model, x, r, pairs=60, tolerance=0.0, progress=False).passed
     many = model.predict(x, r, num_samples=512)
     assert (many - every).abs().max() < 0.1
-
-
-def test_standard_prior_predicts_with_its_amortised_guide() -> None:
-    model = GCM(3, 2, prior="standard")
-    x, r = torch.randn(30, 3), torch.randn(30, 2)
-    q = model.z_guide(x).base_dist
-    z = q.loc + q.scale * model.base_samples()[..., :4]
-    wanted = OrderEvent(model.cost_net(z), r).mean.mean(0)
-    torch.testing.assert_close(model.predict(x, r), wanted, rtol=0, atol=1e-6)
 
 
 def test_posterior_guide_does_not_enter_a_prediction() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pyro.distributions as dist
@@ -10,20 +9,23 @@ import pyro.poutine as poutine
 import pytest
 import torch
 import zoo
-from changed_stories import KINDS, OTHERS, cases, trained
+from changed_stories import CASES, trained
 
-from pyro_gcm import GCM, IGCM, load, save, to_arviz
+from pyro_gcm import GCM, IGCM
 from pyro_gcm.inference import conditional
 from pyro_gcm.inference.reading import Plan
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*effective sample size below 100")
 
 
-@pytest.mark.long(keep=10)
-@pytest.mark.parametrize(("kind", "change"), cases(KINDS + OTHERS))
+@pytest.mark.parametrize(("kind", "change"), CASES)
 def test_log_likelihoods_of_draws_are_those_of_the_program(kind: str, change: str) -> None:
     model, data = trained(kind, change)
     few = data.map(lambda column: column[:5])
+    x, r = data.x[:4], data.r[:5]
+    values, weights = model.surface_draws(x, r)
+    mean = values.mean(0) if weights is None else (values * weights).sum(0)
+    torch.testing.assert_close(model.surface(x, r), mean, rtol=1e-9, atol=1e-9)
     draws = model.posterior(*few, num_samples=6, num_proposals=64, progress=False)
     assert set(model.latent_shapes()) - set(model.prediction_plan.informed) <= set(draws)
     found = model.log_likelihood(*few, sites=draws)
@@ -39,32 +41,6 @@ def test_log_likelihoods_of_draws_are_those_of_the_program(kind: str, change: st
         given.compute_log_prob()
         site = given.nodes["y"]
         torch.testing.assert_close(found[s], site["log_prob"].detach(), rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.long(keep=16)
-@pytest.mark.parametrize(("kind", "change"), cases(KINDS + OTHERS))
-def test_other_predictions_and_saving_follow(kind: str, change: str, tmp_path: Path) -> None:
-    model, data = trained(kind, change)
-    x, r = data.x[:4], data.r[:5]
-    each = torch.stack([model.predict(x, one.expand(4, -1)) for one in r], 1)
-    torch.testing.assert_close(model.surface(x, r), each, rtol=0.0, atol=1e-12)
-    values, weights = model.surface_draws(x, r)
-    mean = values.mean(0) if weights is None else (values * weights).sum(0)
-    torch.testing.assert_close(mean, each, rtol=1e-9, atol=1e-9)
-    if isinstance(model, GCM) and model.response.is_probability:
-        level = float(model.predict(x, r[:4]).mean())
-        needed = model.required_revenue(x, level)
-        reached = needed.isfinite()
-        at = model.r_standardizer.loc.to(needed).expand(4, -1).clone()
-        at[:, 0] = needed
-        assert (model.predict(x[reached], at[reached]) >= level).all()
-    again = load(save(model, tmp_path / "saved") or tmp_path / "saved")
-    assert type(again) is type(model)
-    assert torch.equal(again.predict(x, r[:4]), model.predict(x, r[:4]))
-    few = data.map(lambda column: column[:4])
-    container = to_arviz(model, *few, num_samples=8, num_proposals=64, progress=False)
-    if change in ("site", "shared"):
-        assert {"site": "u", "shared": "effect"}[change] in container.posterior
 
 
 def test_a_view_that_is_overridden_is_refused() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
@@ -10,29 +9,8 @@ import torch
 import zoo
 from torch import Tensor
 
-from pyro_gcm import GCM, IGCM, baselines, fit
-from pyro_gcm.models import MemberGCM
-from pyro_gcm.models.build import PRIORS
-from pyro_gcm.responses import RESPONSES, Guessed
+from pyro_gcm import GCM, baselines, fit
 
-SINGLE, DOUBLE = torch.float32, torch.float64
-CASES: dict[str, tuple[type, dict[str, Any], str | None]] = {
-    f"{response}, {prior}": (
-        GCM,
-        {"response": Guessed if response == "guessed" else response, "prior": prior},
-        "joint" if prior == "standard" and response != "quantile" else None,
-    )
-    for response, prior in itertools.product((*RESPONSES, "guessed"), PRIORS)
-}
-for response in (*RESPONSES, "guessed"):
-    made: Any = Guessed if response == "guessed" else response
-    CASES[f"{response}, of members"] = MemberGCM, {"response": made, "members": 3}, None
-for prior, kernel in itertools.product(PRIORS[1:], ("standard", "conditional")):
-    CASES[f"implicit, {prior}, {kernel} kernel"] = (
-        IGCM,
-        {"prior": prior, "kernel_prior": kernel},
-        None,
-    )
 #: Types of rows; a column stays in float64 where one cannot hold its numbers.
 TYPES = (
     *(torch.float32, torch.float16, torch.bfloat16, torch.float64),
@@ -88,7 +66,7 @@ def answers(model: Any, x: Tensor, r: Tensor, y: Tensor) -> dict[str, Tensor]:
 @pytest.mark.long(keep=("plain", "quantile", "members, continuous", "implicit", "survival"))
 @pytest.mark.parametrize("name", zoo.KINDS)
 def test_numbers_of_any_type_have_the_same_predictions_without_gradients(name: str) -> None:
-    rows, model = few_digits(zoo.KINDS[name].response), zoo.trained(name, SINGLE)
+    rows, model = few_digits(zoo.KINDS[name].response), zoo.trained(name, torch.float32)
     wanted = answers(model, *rows)
     for dtype in TYPES:
         given = [values.to(dtype) for values in rows]

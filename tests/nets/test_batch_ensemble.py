@@ -8,7 +8,6 @@ import torch
 
 from pyro_gcm.nets import MemberEncoder
 from pyro_gcm.nets.members import FirstLayer, NextLayer, OwnLayer
-from pyro_gcm.nets.networks import block_rows
 
 K, BATCH, IN_DIM, WIDTH = 3, 5, 4, 6
 
@@ -69,21 +68,6 @@ def test_layers_start_around_0_and_keep_the_size_of_their_inputs() -> None:
     # Half of what a ReLU lets through has the size of what went in.
     out = NextLayer(64, 400, K)(torch.randn(K, 200, 64).relu())
     assert float(out.square().mean()) == pytest.approx(1.0, abs=0.15)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_encoding_has_the_same_bits_in_any_place_of_any_batch(dtype: torch.dtype) -> None:
-    torch.manual_seed(1)
-    encoder, layer = MemberEncoder(7, K, (13, 9)).to(dtype), OwnLayer(9, 11, K).to(dtype)
-    block = block_rows(torch.device("cpu"))
-    x = torch.randn(4 * block, 7, dtype=dtype)
-    order = torch.randperm(len(x))
-    with torch.no_grad():
-        whole = layer(encoder.every(x))
-        moved = layer(encoder.every(x[order]))
-        blocks = [layer(encoder.every(part)) for part in x.split(block)]
-    assert torch.equal(whole, torch.cat(blocks, 1))
-    assert torch.equal(whole[:, order], moved)
 
 
 @pytest.mark.parametrize("scaling", ["input", "output"])

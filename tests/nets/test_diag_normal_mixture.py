@@ -63,17 +63,6 @@ def test_every_row_of_a_batch_draws_from_its_own_components() -> None:
     assert torch.equal(many[:, 0, 0] < -75.0, many[:, 0, 1] < -75.0)
 
 
-def test_one_component_gives_the_draws_and_gradients_of_a_normal() -> None:
-    locs, scales, logits = (value.requires_grad_() for value in parameters(3, components=1))
-    z = DiagNormalMixture(locs, scales, logits).rsample(torch.Size([50]))
-    noise = ((z - locs[:, 0]) / scales[:, 0]).detach()
-    coefficients = torch.randn_like(z)
-    (coefficients * z).sum().backward()
-    torch.testing.assert_close(locs.grad[:, 0], coefficients.sum(0))
-    torch.testing.assert_close(scales.grad[:, 0], (coefficients * noise).sum(0))
-    assert logits.grad.abs().max() < 1e-12
-
-
 def test_wide_mixture_in_float32_has_finite_gradients_and_the_same_draws_without_them() -> None:
     values = [value.float() for value in parameters(2000, components=4, dim=4)]
     leaves = [value.requires_grad_() for value in (30.0 * values[0], *values[1:])]

@@ -65,15 +65,3 @@ def test_density_is_not_cached() -> None:
             torch.testing.assert_close(d.log_prob(value), d.log_prob(value.clone()))
             assert (d.log_prob(value) - first).abs().min() > 1e-3
     assert d.cache == {}
-
-
-@pytest.mark.parametrize("dim", [1, 3], ids="D={}".format)
-@pytest.mark.parametrize(
-    ("hidden", "widths"), [(8, (8, 8)), ((5,), (5,)), ((), ())], ids=["int", "tuple", "none"]
-)
-def test_transforms_have_the_requested_hidden_layers(
-    hidden: int | tuple[int, ...], widths: tuple[int, ...], dim: int
-) -> None:
-    weights = [p for n, p in ConditionalFlow(3, dim, hidden).named_parameters() if "weight" in n]
-    outputs = [len(weight) for weight in weights]
-    assert outputs == 2 * [*widths, 23 * dim]  # 8 widths, 8 heights and 7 slopes per spline

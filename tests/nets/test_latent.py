@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pyro
-import pytest
 import torch
 
 from pyro_gcm.nets import (
-    ConditionalCategorical,
-    ConditionalFlow,
-    ConditionalMixture,
     ConditionalMultivariateNormal,
     StandardNormal,
 )
-
-Network = Callable[..., Any]
 
 
 def test_standard_normal_ignores_its_context_and_moves_with_its_module() -> None:
@@ -45,20 +36,3 @@ def test_full_covariance_is_initially_nearly_diagonal_and_can_be_trained() -> No
     assert torch.equal(tril, tril.tril())
     below.sum().backward()
     assert (net.net[-1].weight.grad[8:] != 0.0).all()
-
-
-@pytest.mark.parametrize(
-    ("network", "argument", "value"),
-    [
-        (ConditionalMixture, "components", 0),
-        (ConditionalCategorical, "categories", 1),
-        (ConditionalFlow, "transforms", 0),
-    ],
-    ids=["components", "categories", "transforms"],
-)
-def test_invalid_sizes_are_refused(network: Network, argument: str, value: int) -> None:
-    sizes = {"in_dim": 3, argument: value}
-    if argument != "categories":
-        sizes["dim"] = 2
-    with pytest.raises(ValueError, match=f"{argument} must be .* got {value}"):
-        network(**sizes)

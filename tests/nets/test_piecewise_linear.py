@@ -12,7 +12,6 @@ from pyro_gcm import GCM, fit
 from pyro_gcm.nets import PiecewiseLinear
 from pyro_gcm.nets.revenue_maps import AxisMap
 from pyro_gcm.nets.tabular_features import (
-    padded_knots,
     quantile_knots,
     ramps,
     slopes_between,
@@ -87,12 +86,6 @@ def rows_from(column: torch.Tensor, knots: torch.Tensor) -> list[int]:
     return [int(((column >= a) & (column < b)).sum()) for a, b in zip(knots, ends, strict=True)]
 
 
-def test_few_values_are_the_knots() -> None:
-    column = torch.tensor([3.0, 1.0, 1.0, 2.0])
-    assert quantile_knots(column, 5).tolist() == [1.0, 2.0, 3.0]
-    assert padded_knots(column, 5).tolist() == [1.0, 2.0, 3.0, 3.0, 3.0]
-
-
 def test_a_frequent_value_takes_one_knot() -> None:
     column = torch.cat([torch.zeros(900), torch.arange(1.0, 101.0)])
     knots = quantile_knots(column, 11)
@@ -110,10 +103,6 @@ def test_every_knot_has_its_rows(min_rows: int) -> None:
     assert min(rows_from(column, knots)) >= min_rows
     # One more knot anywhere would leave some of them with fewer rows.
     assert max(rows_from(column, knots)) < 2 * min_rows + column.unique(return_counts=True)[1].max()
-
-
-def test_too_few_rows_leave_one_knot() -> None:
-    assert quantile_knots(torch.arange(9.0), 8, 20).tolist() == [0.0]
 
 
 def test_ramps_rise_from_0_to_1_between_their_knots() -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pyro_gcm import fit
 from pyro_gcm.models import MemberGCM
-from pyro_gcm.nets import MemberEncoder, Standardizer, TabularFeatures
+from pyro_gcm.nets import Standardizer, TabularFeatures
 
 
 def table(n: int = 400) -> Tensor:
@@ -81,20 +81,6 @@ def test_state_has_the_same_shapes_for_any_data_and_keeps_the_features() -> None
     units.learn(x)
     torch.testing.assert_close(fresh(units(x)), found, rtol=0.0, atol=0.0)
     assert torch.equal(fresh.active, features.active)
-
-
-def test_outputs_keep_their_size_when_the_number_of_features_changes() -> None:
-    x = table().float()
-    torch.manual_seed(0)
-    encoder = MemberEncoder(6, 8, 32, features=TabularFeatures(6, 64))
-    units = Standardizer(6)
-    units.learn(x)
-    encoder.learn(x, units)
-    assert len(encoder.features.active) > 60
-    features = encoder.features(units(x))
-    spread = (encoder.first(features, encoder.features.active) - encoder.first.bias[:, None]).std()
-    size = features.square().mean().sqrt()
-    assert 0.8 < spread / size < 1.25
 
 
 def test_a_second_fit_on_other_rows_starts_from_the_same_weights() -> None:

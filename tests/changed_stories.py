@@ -7,7 +7,6 @@ from typing import Any
 
 import pyro.distributions as dist
 import torch
-import zoo
 from torch import Tensor
 
 from pyro_gcm.distributions import shifted
@@ -79,15 +78,6 @@ class _Shared:
 
 
 CHANGES = {"site": _Site, "z_dist": _Prior, "c_dist": _Costs, "y_dist": _Outcome, "shared": _Shared}
-#: Kinds of models with a change; members are a finite z, whose prior is its own.
-CASES = [
-    *(("plain", change) for change in CHANGES),
-    *(("implicit", change) for change in CHANGES),
-    *(("alternatives", "c_dist"), ("joint", "z_dist"), ("literal loss", "site")),
-    *(("members", "shared"), ("members, continuous", "y_dist"), ("posterior guide", "site")),
-    *(("implicit, one kernel", "c_dist"), ("implicit, joint", "y_dist"), ("survival", "z_dist")),
-    *(("ordinal", "shared"), ("distribution", "c_dist"), ("continuous", "site")),
-]
 _CLASSES: dict[tuple[str, type], Any] = {}
 
 
@@ -107,13 +97,3 @@ def _constructor(family: Any) -> Any:
         family.__init__(self, *args, **kwargs)
 
     return __init__
-
-
-@functools.cache
-def trained(kind: str, change: str) -> tuple[Any, zoo.Rows]:
-    """A model of a kind with a change, and rows."""
-    own, data = zoo.KINDS[kind], zoo.rows_of(kind, 40)
-    model = zoo.make(class_of(change, own.family), **own.options)
-    training = {key: value for key, value in own.training.items() if value != "dreg"}
-    zoo.quickly(model, data, **training)
-    return model.eval(), data

@@ -7,113 +7,75 @@ every kind of model, `predict`, `log_prob` and `posterior` of tensors there, is 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection
+import copy
+import functools
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
-from matplotlib.figure import Figure
-from placed import assert_same, few_rows, forms, leaves, on
+from placed import Put, assert_same, few_rows, forms, leaves, on
+from public_calls import DATA, OF_ROWS, R, X, method, model
 from torch import Tensor
-from zoo import Rows
 
 import pyro_gcm
-from pyro_gcm import audit_monotonicity, diagnostics, plots, to_arviz
+from pyro_gcm import audit_monotonicity, diagnostics
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*effective sample size", "ignore:prior='standard'")
 DRAWS: dict[str, Any] = {"num_samples": 4, "num_proposals": 32, "progress": False}
-
-
-#: Calls with rows, and kinds of model that differ there; those that draw begin with "draw".
-CALLS: dict[str, tuple[Callable[[Any, Rows], Any], Collection[str]]] = {
-    "predict": (lambda m, d: m.predict(d.x, d.r), ["plain", "members", "implicit"]),
-    # Of more draws than the model keeps.
-    "predict 16": (lambda m, d: m.predict(d.x, d.r, num_samples=16), ["plain", "implicit"]),
-    "surface": (
-        lambda m, d: m.surface(d.x[:1], d.r[:1]),
-        ["quantile", "alternatives", "joint", "implicit", "implicit, joint"],
-    ),
-    "surface_draws": (
-        lambda m, d: m.surface_draws(d.x[:1], d.r[:1]),
-        ["plain", "categorical prior", "joint", "implicit"],
-    ),
-    "cdf": (lambda m, d: m.predictive(d.x, d.r).cdf(d.y), ["continuous", "implicit, continuous"]),
-    "log_prob": (lambda m, d: m.log_prob(d.x, d.r, d.y), ["plain"]),
-    "effective_sample_size": (
-        lambda m, d: m.effective_sample_size(d.x, d.r),
-        ["plain", "joint", "implicit, joint"],
-    ),
-    "required_revenue": (lambda m, d: m.required_revenue(d.x[:1], 0.6), ["joint"]),
-    "required_revenue beside others": (
-        lambda m, d: m.required_revenue(d.x[:1], 0.6, r=d.r[:1, 1:]),
-        ["alternatives"],
-    ),
-    "draw the posterior": (lambda m, d: m.posterior(d.x, d.r, d.y, **DRAWS), ["plain", "implicit"]),
-    "draw without an outcome": (
-        lambda m, d: m.posterior(d.x, d.r, **DRAWS),
-        ["quantile", "joint", "implicit, continuous"],
-    ),
-    "draw by rejection": (
-        lambda m, d: m.cost_posterior(d.x, d.r, d.y, **DRAWS, method="rejection"),
-        ["plain", "alternatives", "constant p0", "implicit"],
-    ),
-    "draw by importance": (
-        lambda m, d: m.cost_posterior(d.x, d.r, d.y, **DRAWS, method="importance"),
-        ["continuous", "quantile", "joint", "implicit, joint"],
-    ),
-    "log_likelihood": (
-        lambda m, d: m.log_likelihood(d.x, d.r, d.y, sites=_sites(m, d.x)),
-        ["plain", "quantile", "alternatives", "implicit, continuous"],
-    ),
-    "draw by simulate": (
-        lambda m, d: m.simulate(x=d.x, r=d.r),
-        ["plain", "continuous", "quantile", "constant p0", "categorical prior"],
-    ),
-    "draw the revenues": (lambda m, d: m.simulate(x=d.x), ["implicit", "implicit, continuous"]),
+#: What public calls are given so that they end soon.
+QUICK: dict[str, Any] = {**DRAWS, "num_particles": 30, "epochs": 1}
+#: Calls whose numbers are those of draws, which the generator of CUDA makes otherwise.
+DRAWN = re.compile("posterior|diagnostics|simulate")
+#: Calls that give distributions, models or containers, and more kinds of models.
+OTHERS = ("cost", "kernel", "fit", "baselines.fit", "bound_by_particles", "to_arviz")
+CALLS = {name: make for name, make in OF_ROWS.items() if name.partition(" of ")[0] not in OTHERS}
+CALLS |= {
+    f"{name} of {kind}": method(functools.partial(model, kind), name, **given)
+    for kind in ("joint", "implicit, joint", "categorical prior", "alternatives", "conditional p0")
+    for name, given in {
+        "surface": {"x": X, "revenues": R},
+        "surface_draws": {"x": X, "revenues": R},
+        "effective_sample_size": {"x": X, "r": R},
+        "posterior": {"x": X, "r": R},
+    }.items()
 }
-#: Calls whose results are tables.
-TABLES: dict[str, tuple[Callable[[Any, Rows], Any], Collection[str]]] = {
-    "draw the importance": (
-        lambda m, d: diagnostics.importance_diagnostics(m, *d, num_particles=30, progress=False),
-        ["continuous", "joint", "implicit, one kernel"],
-    ),
-    "draw the bound": (
-        lambda m, d: diagnostics.bound_by_particles(m, *d, num_particles=(1, 4), progress=False),
-        ["categorical prior"],
-    ),
-    "draw the calibration": (
-        lambda m, d: (
-            diagnostics.simulation_based_calibration(m, d.x, d.r, num_draws=3, progress=False).ranks
-        ),
-        ["alternatives"],
-    ),
-    "audit": (
-        lambda m, d: audit_monotonicity(m, d.x, d.r, pairs=20, progress=False).frame[
-            ["search", "pairs", "violations"]
-        ],
-        ["plain"],
-    ),
-}
+CALLS["simulate"] = method(model, "simulate", x=X, r=R)
+CALLS["posterior by rejection"] = method(model, "posterior", **DATA, method="rejection")
+FEW = 3
 
 
-@pytest.mark.parametrize("call", CALLS | TABLES)
-def test_results_are_where_the_input_is_and_as_on_the_cpu(call: str, device: torch.device) -> None:
-    run, kinds = (CALLS | TABLES)[call]
-    same_draws = device.type != "cuda" or not call.startswith("draw")
-    for kind in kinds:
-        rows = few_rows(kind, 12 if call in TABLES else 3)
-        wanted = leaves(run(on(kind), rows))
+def moved(value: Any, put: Put) -> Any:
+    """An argument in the form of `put`, on the rows of a test alone."""
+    if isinstance(value, dict):
+        return {name: put(each[:, :FEW]) for name, each in value.items()}
+    return put(value[:FEW]) if isinstance(value, Tensor) else value
+
+
+def test_results_are_where_the_input_is_and_as_on_the_cpu(device: torch.device) -> None:
+    for name, make in CALLS.items():
+        function, arguments = make()
+        arguments |= {key: QUICK[key] for key in QUICK if key in arguments}
+        on_cpu = arguments.get("model", getattr(function, "__self__", None))
+        there = copy.deepcopy(on_cpu).to(device)
+        call = getattr(there, function.__name__, function)
+        given = {"model": there} if "model" in arguments else {}
+        same_draws = device.type != "cuda" or not DRAWN.search(name)
+
+        def results(run: Any, put: Put, given: Any, arguments: Any = arguments) -> dict[str, Any]:
+            return leaves(run(**{k: moved(v, put) for k, v in arguments.items()} | given))
+
+        wanted = results(function, lambda values: values, {})
         for form, (put, home) in forms(device).items():
-            results = leaves(run(on(kind, device), rows.map(put)))
-            assert results.keys() == wanted.keys()
-            for name, value in results.items():
-                what = f"{name} of {kind} for {form}"
-                assert call in TABLES or value.device == home, what
-                assert_same(value, wanted[name], what, same_draws)
+            found = results(call, put, given)
+            assert found.keys() == wanted.keys()
+            for key, value in found.items():
+                what = f"{key} of {name} for {form}"
+                assert not isinstance(value, Tensor) or value.device == home, what
+                assert_same(value, wanted[key], what, same_draws)
 
 
 def test_distributions_stay_where_the_model_is(device: torch.device) -> None:
@@ -176,34 +138,7 @@ def test_a_row_has_the_same_bits_in_every_batch_and_never_falls(
         assert (model.predict(x, r + step * torch.rand_like(r)) >= whole).all()
 
 
-def _like(x: Any, values: Tensor) -> Any:
-    """In the form of x."""
-    return values.to(x.device) if isinstance(x, Tensor) else values.numpy()
-
-
-def _sites(model: Any, x: Any) -> dict[str, Any]:
-    """Two draws of all sites that `log_likelihood` may read, for three rows, in the form of x."""
-    shapes = model.latent_shapes()
-    return {name: _like(x, _grid(2, 3, *shape)) for name, shape in shapes.items()}
-
-
-def _grid(*shape: int) -> Tensor:
-    """Values in this shape that are valid quantile levels, too."""
-    return torch.linspace(0.1, 0.9, math.prod(shape), dtype=torch.float64).reshape(shape)
-
-
 # What looks at a model from outside
-
-
-def test_the_arviz_export_is_that_of_the_cpu(device: torch.device) -> None:
-    theirs = to_arviz(on("joint"), *few_rows("joint"), **DRAWS)
-    for put, _ in forms(device).values():
-        ours = to_arviz(on("joint", device), *few_rows("joint").map(put), **DRAWS)
-        for group in ("posterior", "prior", "log_likelihood", "observed_data", "constant_data"):
-            for name, values in theirs[group].items():
-                assert ours[group][name].shape == values.shape, (group, name)
-                if device.type != "cuda" or group.endswith("data"):
-                    np.testing.assert_allclose(ours[group][name], values, rtol=1e-3, atol=1e-5)
 
 
 def test_the_audit_searches_by_gradients_there(device: torch.device) -> None:
@@ -235,24 +170,6 @@ def test_checks_of_numbers_take_them_from_anywhere(device: torch.device) -> None
         quality = function(log_weights.to(device))
         assert quality.device == device
         assert_same(quality, function(log_weights), function.__name__)
-
-
-def test_figures_are_those_of_the_cpu(device: torch.device) -> None:
-    (x, r), grid = few_rows("continuous", 12)[:2], torch.linspace(0.2, 0.8, 3)
-
-    def lines(place: Any, put: Any) -> list[Any]:
-        ax, given = Figure().subplots(), {"r": put(r[0]), "grid": put(grid), "num_samples": 2}
-        plots.plot_response_curves(on("continuous", place), put(x[0]), **given, ax=ax)
-        plots.plot_cost_density(on("constant p0", place), put(x[0]), put(r[0]), ax=ax)
-        plots.plot_latent(put(torch.eye(2)), put(torch.arange(2)), ax=ax)
-        return [line.get_xydata() for line in ax.lines]
-
-    wanted = lines("cpu", lambda values: values)
-    for put, _ in forms(device).values():
-        for here, there in zip(lines(device, put), wanted, strict=True):
-            np.testing.assert_allclose(here, there, rtol=1e-3, atol=1e-4)
-    ax = Figure().subplots()
-    assert plots.plot_cost_pairs(on("implicit", device), x[0], num_samples=2, ax=ax).collections
 
 
 def test_a_model_is_saved_from_a_device_and_loaded_onto_it(

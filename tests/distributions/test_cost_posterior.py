@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import mpmath
-import pyro.distributions as dist
 import pytest
 import torch
 from order_event_cases import (
@@ -13,7 +11,6 @@ from order_event_cases import (
     LOGITS,
     SHAPES,
     agreement,
-    atoms,
     dtypes,
     fair_event,
     finite,
@@ -134,50 +131,3 @@ def test_draws_in_a_far_tail_have_its_shape(family: str, u: float, outcome: floa
     at_draw, at_revenue = (tail_log_probs(event.cost, v)[side] for v in (c, event.revenue))
     share = (at_draw - at_revenue).exp().squeeze(-1)
     assert stats.kstest(share.numpy(), "uniform").pvalue > DIFFERENT
-
-
-@pytest.mark.parametrize("distance", [1.0, 8.0, 40.0])
-@pytest.mark.parametrize("several", [False, True], ids=["costs", "alternatives"])
-def test_first_one_has_its_weight_however_far_the_revenues_are(
-    several: bool, distance: float
-) -> None:
-    # The chance of each to miss a high revenue, or to hit a low one; beside a row that is near.
-    u = torch.tensor([[0.3, 0.0, -0.2], [distance, distance + 0.02, distance - 0.01]]).double()
-    tails = [[mpmath.ncdf(-v) for v in row] for row in u.tolist()]
-    cost = dist.Normal(torch.zeros(2, 3).double(), 1.0)
-    if several:
-        event = OrderEvent(
-            dist.Normal(torch.zeros(2, 3, 1).double(), 1.0).to_event(2), -u.unsqueeze(-1)
-        )
-        c = event.cost_posterior(torch.ones(2)).sample((20_000,)).squeeze(-1)
-        reached = c < -u
-    else:
-        c = OrderEvent(cost.to_event(1), u).cost_posterior(torch.zeros(2)).sample((20_000,))
-        reached = c >= u
-    first = reached.int().argmax(-1)  # [S, 2]
-    assert reached.any(-1).all()
-    for row, probabilities in enumerate(tails):
-        before, weights = mpmath.mpf(1), []
-        for p in probabilities:
-            weights.append(before * p)
-            before *= 1 - p
-        expected = [float(20_000 * w / sum(weights)) for w in weights]
-        found = torch.bincount(first[:, row], minlength=3)
-        assert stats.chisquare(found.numpy(), expected).pvalue > DIFFERENT
-
-
-@atoms
-def test_uncertain_outcome_mixes_the_two_posteriors(infinite: bool) -> None:
-    event = fair_event((2, 2), infinite=infinite)
-    chance = torch.tensor(0.3, dtype=torch.float64)
-    posterior = event.cost_posterior(chance)
-    draws = posterior.sample((20_000,))
-    happened = event.given_cost(draws).mean == 1.0
-    assert happened.double().mean().item() == pytest.approx(0.3, abs=0.015)
-    for outcome in (0.0, 1.0):
-        of_outcome = draws[happened == bool(outcome)]
-        kept = by_rejection(event, outcome, len(of_outcome))
-        assert agreement(finite(of_outcome), finite(kept)) > DIFFERENT
-    certain = [event.cost_posterior(torch.tensor(y)).log_prob(draws).exp() for y in (0.0, 1.0)]
-    mixture = 0.7 * certain[0] + 0.3 * certain[1]
-    torch.testing.assert_close(posterior.log_prob(draws).exp(), mixture)

@@ -18,9 +18,8 @@ from order_event_cases import (
 )
 from torch import Tensor
 
-from pyro_gcm.distributions import InfiniteCost, OrderEvent
+from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.event_forms import SMALLEST_PRODUCT
-from pyro_gcm.distributions.families import cost_family
 
 
 def event_at(family: str, u: Tensor) -> OrderEvent:
@@ -74,33 +73,12 @@ def test_the_mean_over_draws_takes_the_log_form_for_the_rows_that_need_it(
     torch.testing.assert_close(*slopes, rtol=1e-10, atol=1e-280)
 
 
-def test_rare_outcomes_of_a_family_with_a_constructor_of_its_own() -> None:
-    class MeanAndSd(dist.Normal):
-        def __init__(self, mean: Tensor, sd: Tensor) -> None:
-            super().__init__(mean, sd)
-
-    cost = MeanAndSd(torch.zeros(2), torch.ones(2)).to_event(1)
-    for u in (-1.0, -60.0):
-        r, y = torch.full((2,), u), torch.ones(())
-        mine = OrderEvent(cost, r).log_prob(y)
-        torch.testing.assert_close(mine, event_at("Normal", r).log_prob(y))
-
-
 def test_no_probability_is_above_1() -> None:
     g = torch.Generator().manual_seed(0)
     u = 6.0 * torch.randn(20_000, 5, generator=g, dtype=torch.float64)
     for family in ("Normal", "Logistic", "Laplace"):
         for p in event_at(family, u).probabilities64():
             assert (p <= 1.0).all()
-
-
-def test_the_probit_of_one_gaussian_cost_is_its_standardised_revenue() -> None:
-    u = torch.tensor([-50.0, -9.0, -0.3, 0.0, 2.0, 37.0, math.inf], dtype=torch.float64)
-    loc = torch.full((7, 1), 0.25, dtype=torch.float64, requires_grad=True)
-    event = OrderEvent(dist.Normal(loc, 2.0).to_event(1), (0.25 + 2.0 * u).unsqueeze(-1))
-    torch.testing.assert_close(event.probit64(), u, rtol=1e-15, atol=0.0)
-    (slope,) = torch.autograd.grad(event.probit64().sum(), loc)
-    assert slope.squeeze(-1).tolist() == [-0.5] * 6 + [0.0]
 
 
 @families
@@ -144,29 +122,3 @@ def test_probit_never_falls_at_the_smallest_steps_of_a_revenue(
     assert low.isfinite().all()
     assert (low <= high).all()
     assert (low < high).any()
-
-
-@families
-def test_tails_do_not_depend_on_the_place_of_a_number(family: str) -> None:
-    tails = cost_family(getattr(dist, family)).standard.two_tails
-    a = torch.cat([torch.linspace(0.0, 9.0, 301), 40.0 * torch.rand(200)]).double()
-    wanted = tails(a.clone())
-    assert wanted[0] == 1.0
-    for count in (1, 2, 3, 7, 8, 9, 31, 33, 65):
-        for start in range(0, 400, 37):
-            part = slice(start, start + count)
-            assert torch.equal(tails(a[part].clone()), wanted[part])
-
-
-@event_shapes
-def test_rows_can_be_evaluated_alone_and_at_other_revenues(shape: tuple[int, ...]) -> None:
-    loc, scale = torch.randn(5, 9, *shape), torch.rand(5, 9, *shape) + 0.5
-    cost = InfiniteCost(dist.Normal(loc, scale).to_event(len(shape)), torch.randn(9, *shape[:-1]))
-    event = OrderEvent(cost, torch.randn(9, *shape))
-    part = event.of_rows(slice(2, 5))
-    assert part.batch_shape == (5, 3)
-    assert torch.equal(part.probability64(), event.probability64()[:, 2:5])
-    assert torch.equal(part.rising_probit64(), event.rising_probit64()[:, 2:5])
-    other = event.with_revenue(event.revenue + 1.0)
-    wanted = OrderEvent(cost, event.revenue + 1.0)
-    assert torch.equal(other.probability64(), wanted.probability64())

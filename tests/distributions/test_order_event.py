@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pyro
 import pyro.distributions as dist
 import pytest
 import torch
@@ -24,7 +23,6 @@ from order_event_cases import (
     largest_error,
     random_parameters,
 )
-from pyro.infer import TraceEnum_ELBO, config_enumerate
 
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.distributions.order_event import integrates_over
@@ -66,12 +64,6 @@ def test_event_between_tensors_is_the_strict_product_order() -> None:
     assert OrderEvent(cost, revenue, cost_event_dim=2).mean.tolist() == [1.0, 0.0, 1.0, 0.0]
     crossed = torch.tensor([[1.0, -1.0], [6.0, 4.0]])
     assert OrderEvent(cost, crossed, cost_event_dim=2).mean.item() == 0.0
-
-
-def test_integers_count_as_the_default_type() -> None:
-    cost = independent("Normal", torch.zeros(2), torch.ones(2))
-    assert OrderEvent(cost, torch.tensor([3, 4])).log_prob(torch.tensor(1)).dtype == torch.float32
-    assert OrderEvent(torch.tensor([1, 2]), torch.tensor([3, 4])).mean.item() == 1.0
 
 
 @event_shapes
@@ -124,23 +116,6 @@ def test_gaussian_revenue_and_gaussian_cost_have_the_probability_of_their_differ
         ]
     of_atom = None if logits is None else logits[:, None].tolist()
     assert largest_error(event, "Normal", exact, of_atom) <= TOLERANCE[dtype]
-
-
-def test_shared_event_is_expanded_by_a_plate_and_enumerated_there() -> None:
-    event = OrderEvent(normal(3), torch.tensor([0.5, 1.0, 1.5]))
-    data = torch.tensor([0.2, 1.3, -0.4])
-
-    @config_enumerate
-    def model() -> None:
-        with pyro.plate("data", 3):
-            y = pyro.sample("y", event)
-            pyro.sample("x", dist.Normal(2.0 * y, 1.0), obs=data)
-
-    loss = TraceEnum_ELBO(max_plate_nesting=1).loss(model, lambda: None)
-    p = event.mean
-    mixture = (1.0 - p) * dist.Normal(0.0, 1.0).log_prob(data).exp()
-    mixture = mixture + p * dist.Normal(2.0, 1.0).log_prob(data).exp()
-    assert loss == pytest.approx(-mixture.log().sum().item(), rel=1e-6)
 
 
 def normal(*shape: int) -> Any:

@@ -32,15 +32,6 @@ from torch import Tensor
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
 
 
-def test_reference_is_the_literal_product_and_complement() -> None:
-    u = [[mpf(-20), mpf(3)], [mpf(30), mpf(-12)]]
-    with mp.workdps(700):
-        p_zero = mp.fprod(1 - mp.fprod(mp.ncdf(v) for v in row) for row in u)
-        literal = mp.log(p_zero), mp.log(1 - p_zero)
-        for got, want in zip(event_log_probs("Normal", u), literal, strict=True):
-            assert abs(got - want) < abs(want) * mpf(10) ** -50
-
-
 def rows(shape: tuple[int, ...]) -> int:
     """A number of events that the reference computes in a tenth of a second."""
     return max(5, 100 // math.prod(shape))
@@ -138,20 +129,6 @@ def test_first_and_second_derivatives_pass_gradcheck(
     inputs = leaf(shape[-1]), leaf(2, *shape), leaf(*shape), leaf(*shape[:-1])
     assert torch.autograd.gradcheck(both, inputs)
     assert torch.autograd.gradgradcheck(both, inputs)
-
-
-def test_float32_is_lifted_whatever_the_dimension_of_the_revenue() -> None:
-    revenue = torch.tensor(-9.1)  # float32 arithmetic would lose 2 digits at Phi(-9.1)
-    event = OrderEvent(independent("Normal", torch.zeros(2), torch.ones(2)), revenue)
-    wide = event.expand((3, 1))
-    probability = wide.probability64()
-    assert probability.shape == (3, 1)
-    exact = mp.ncdf(mpf(revenue.item())) ** 2
-    assert worst_error(probability.flatten().tolist(), [exact] * 3, 1e-290) <= 1e-12
-    log_p = wide.log_prob(torch.ones(()))
-    assert worst_error(log_p.flatten().tolist(), [mp.log(exact)] * 3, 1e-290) <= 1e-6
-    certain = OrderEvent(torch.zeros(2), torch.tensor([[1.0, 1.0], [1.0, -1.0]]))
-    assert certain.probability64().tolist() == [1.0, 0.0]
 
 
 @pytest.mark.parametrize(("dtype", "family", "shape"), CASES, ids=str)

@@ -126,6 +126,8 @@ def check_that_costs_given_many_outcomes_are_those_given_each(case: str) -> None
 
 
 def check_that_no_rows_have_no_densities(case: str) -> None:
+    if case not in OUTCOMES:
+        return
     with pyro.validation_enabled(False):
         d = CASES[case]((3, 0))
         assert d.log_prob(d.sample((4,))).shape == (4, 3, 0)

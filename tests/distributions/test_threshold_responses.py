@@ -127,11 +127,6 @@ def test_location_is_the_formula_of_appendix_d3(level: float) -> None:
     torch.testing.assert_close(p_y.loc, 2.0 * torch.special.ndtri(p) + 3.0)
 
 
-def test_quantiles_never_cross() -> None:
-    curve = quantile_response(torch.linspace(1e-4, 1.0 - 1e-4, 2000, dtype=torch.float64)).loc
-    assert (curve.diff() > 0.0).all()
-
-
 @pytest.mark.parametrize("level", [0.0, 1.0])
 def test_level_at_its_end_keeps_the_density_and_its_gradient_finite(level: float) -> None:
     cost = dist.Normal(torch.zeros(2), 1.0).to_event(1)
@@ -147,13 +142,3 @@ def test_level_at_its_end_keeps_the_density_and_its_gradient_finite(level: float
     log_p.sum().backward()
     assert log_p.isfinite().all()
     assert threshold_loc.grad.isfinite()
-
-
-def test_draw_of_the_costs_says_nothing_more_about_y() -> None:
-    p_y = quantile_response(torch.tensor(LEVELS, dtype=torch.float64))
-    c = p_y.event.cost.sample()
-    assert p_y.given_cost(c) is p_y
-    assert p_y.marginalize(p_y.event.cost) is p_y
-    posterior = p_y.cost_posterior(p_y.sample())
-    assert posterior.batch_shape == (4,)
-    assert torch.equal(posterior.log_prob(c), p_y.event.cost.log_prob(c).expand(4))

@@ -63,7 +63,7 @@ def test_members_are_validated_by_their_averaged_prediction(response: str, weigh
 @pytest.mark.parametrize("make", [GCM, IGCM, baselines.MLP], ids=["GCM", "IGCM", "baseline"])
 def test_every_model_is_validated_in_evaluation_mode(make: Any, elbo: Any) -> None:
     model, modes = make(3, 2), list[tuple[bool, bool]]()
-    part = model.cost_net if hasattr(model, "cost_net") else model.network.hidden
+    part = model.cost_net if hasattr(model, "cost_net") else model.network.hidden[0]
     part.register_forward_hook(lambda *_: modes.append((torch.is_grad_enabled(), part.training)))
     own: Any = {"elbo": elbo, "num_particles": 2} if make is not baselines.MLP else {}
     train: Any = fit if own else baselines.fit

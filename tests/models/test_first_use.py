@@ -37,51 +37,43 @@ def svi(model: Any, x: Tensor, r: Tensor, y: Tensor) -> None:
     SVI(conditional(model.model), model.guide, adam, Trace_ELBO()).step(x, r, y)
 
 
-@pytest.mark.parametrize("kind", [GCM, IGCM])
-def test_predictions_of_a_fresh_model_warn_once(kind: type) -> None:
-    model, (x, r, _) = kind(3, 2), rows()
-    assert [UNFITTED in text for text in messages(lambda: model.predict(x, r))] == [True]
-    assert messages(lambda: model.surface(x, r)) == []
+def test_predictions_of_a_fresh_model_warn_once() -> None:
+    x, r, _ = rows()
+    for model in (GCM(3, 2), IGCM(3, 2)):
+        assert [UNFITTED in text for text in messages(lambda m=model: m.predict(x, r))] == [True]
+        assert messages(lambda m=model: m.surface(x, r)) == []
 
 
-@pytest.mark.parametrize("given", ["as in fit", "exchanged", "far"])
-def test_columns_that_look_exchanged_are_told(given: str) -> None:
-    model, (x, r, y) = GCM(2, 2), rows()
+def test_columns_that_look_exchanged_are_told() -> None:
+    x, r, y = rows()
     x = 300.0 + 20.0 * x[:, :2]
-    fit(model, x, r, y, epochs=1, progress=False)
-    new = {"as in fit": (x, r), "exchanged": (r, x), "far": (10.0 * x, 10.0 * r)}[given]
-    told = messages(lambda: model.predict(*new))
-    assert ["x and r look exchanged" in text for text in told] == [True] * (given == "exchanged")
+    for new, exchanged in (((x, r), 0), ((r, x), 1), ((10.0 * x, 10.0 * r), 0)):
+        fit(model := GCM(2, 2), x, r, y, epochs=1, progress=False)
+        told = messages(lambda m=model, new=new: m.predict(*new))
+        assert sum("x and r look exchanged" in text for text in told) == len(told) == exchanged
 
 
-LEARNED: dict[str, Callable[[GCM], Any]] = {
-    "fit": lambda m: fit(m, *rows(), epochs=1, standardize=False, progress=False),
-    "SVI": lambda m: svi(m, *rows()),
-    "weights": lambda m: m.load_state_dict(GCM(3, 2).state_dict()),
-    "units": lambda m: m.learn_units(*rows()),
-}
-
-
-@pytest.mark.parametrize("how", LEARNED)
-def test_a_model_that_has_learned_something_predicts_without_a_warning(how: str) -> None:
-    model, (x, r, _) = GCM(3, 2), rows()
-    LEARNED[how](model)
-    for one in (model, copy.deepcopy(model)):
-        assert messages(lambda one=one: one.predict(x, r)) == []
-
-
-def test_svi_on_data_that_are_not_standardised_asks_once_for_units() -> None:
-    model, data = GCM(3, 2), rows(scale=50.0)
-    found = messages(lambda: svi(model, *data))
-    assert [UNITS in text for text in found] == [True, True]  # of x and of r
-    assert messages(lambda: svi(model, *data)) == []
+def test_a_model_that_has_learned_something_predicts_without_a_warning() -> None:
+    x, r, _ = rows()
+    for learn in (
+        lambda m: fit(m, *rows(), epochs=1, standardize=False, progress=False),
+        lambda m: svi(m, *rows()),
+        lambda m: m.load_state_dict(GCM(3, 2).state_dict()),
+        lambda m: m.learn_units(*rows()),
+    ):
+        learn(model := GCM(3, 2))
+        for one in (model, copy.deepcopy(model)):
+            assert messages(lambda one=one: one.predict(x, r)) == []
 
 
 @pytest.mark.parametrize("checks", [True, False])
-def test_svi_counts_as_training_whether_or_not_pyro_validates(checks: bool) -> None:
+def test_svi_on_data_that_are_not_standardised_asks_once_for_units(checks: bool) -> None:
+    """And counts as training, whether or not Pyro validates."""
     model, data = GCM(3, 2), rows(scale=50.0)
     with pyro.validation_enabled(checks):
-        assert len(messages(lambda: svi(model, *data))) == 2
+        found = messages(lambda: svi(model, *data))
+        assert [UNITS in text for text in found] == [True, True]  # of x and of r
+        assert messages(lambda: svi(model, *data)) == []
     assert messages(lambda: model.predict(*data[:2])) == []
 
 

@@ -23,38 +23,31 @@ def rows(count: int = 12, response: str = "binary") -> tuple[Tensor, Tensor, Ten
     return torch.randn(count, 3), r, (torch.rand(count) < 0.5).float()
 
 
-PROGRAMS: dict[str, tuple[type, dict[str, Any], dict[str, tuple[int, ...]]]] = {
-    "GCM": (GCM, {}, {"w": (2,), "c": (2,)}),
-    "GCM, quantile": (GCM, {"response": "quantile"}, {"w": (1,), "c": (1,)}),
-    "GCM, costs": (GCM, {"costs": 3}, {"w": (2,), "c": (3,)}),
-    "GCM, alternatives": (GCM, {"alternatives": 2, "costs": 3}, {"w": (2,), "c": (2, 3)}),
-    "IGCM": (IGCM, {}, {"k": (2,), "c": (2,)}),
-    "IGCM, one kernel": (IGCM, {"k_dim": 1}, {"k": (1,), "c": (1,)}),
-    "IGCM, alternatives": (
-        IGCM,
-        {"k_dim": 1, "alternatives": 2, "costs": 3, "p0": "constant"},
-        {"k": (1,), "c": (2, 3)},
-    ),
-}
+PROGRAMS: list[tuple[type, dict[str, Any], dict[str, tuple[int, ...]]]] = [
+    (GCM, {}, {"w": (2,), "c": (2,)}),
+    (GCM, {"response": "quantile"}, {"w": (1,), "c": (1,)}),
+    (GCM, {"alternatives": 2, "costs": 3}, {"w": (2,), "c": (2, 3)}),
+    (IGCM, {}, {"k": (2,), "c": (2,)}),
+    (IGCM, {"k_dim": 1, "alternatives": 2, "costs": 3, "p0": "constant"}, {"k": (1,), "c": (2, 3)}),
+]
 
 
 @pytest.mark.parametrize("prior", ["conditional", "standard", "categorical"])
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_program_shows_every_name_of_the_story(program: str, prior: str) -> None:
-    kind, options, latent = PROGRAMS[program]
-    x, r, y = rows(12, options.get("response", "binary"))
-    model = kind(3, r.shape[1], prior=prior, z_dim=5, **options)
-    shown = sites(model.model, x, r, y)
-    observed = {"x": (3,), "r": (r.shape[1],), "y": ()}
-    assert {name: tuple(node["value"].shape) for name, node in shown.items()} == {
-        name: (12, *shape) for name, shape in {"z": (5,), **latent, **observed}.items()
-    }
-    assert [name for name, node in shown.items() if node["is_observed"]] == ["x", "r", "y"]
-    for name, value in (("x", x), ("r", r), ("y", y)):
-        assert torch.equal(shown[name]["value"], value)
-    assert all(node["cond_indep_stack"][0].name == "data" for node in shown.values())
-    guided = set(latent) - {"w", "c"} | (set() if prior == "categorical" else {"z"})
-    assert set(sites(model.guide, x, r, y)) == guided
+def test_program_shows_every_name_of_the_story(prior: str) -> None:
+    for kind, options, latent in PROGRAMS:
+        x, r, y = rows(12, options.get("response", "binary"))
+        model = kind(3, r.shape[1], prior=prior, z_dim=5, **options)
+        shown = sites(model.model, x, r, y)
+        observed = {"x": (3,), "r": (r.shape[1],), "y": ()}
+        assert {name: tuple(node["value"].shape) for name, node in shown.items()} == {
+            name: (12, *shape) for name, shape in {"z": (5,), **latent, **observed}.items()
+        }
+        assert [name for name, node in shown.items() if node["is_observed"]] == ["x", "r", "y"]
+        for name, value in (("x", x), ("r", r), ("y", y)):
+            assert torch.equal(shown[name]["value"], value)
+        assert all(node["cond_indep_stack"][0].name == "data" for node in shown.values())
+        guided = set(latent) - {"w", "c"} | (set() if prior == "categorical" else {"z"})
+        assert set(sites(model.guide, x, r, y)) == guided
 
 
 @pytest.mark.parametrize("kind", [GCM, IGCM])
@@ -107,12 +100,11 @@ def test_guide_of_the_user_gets_standardised_rows(kind: type) -> None:
         assert guide.seen["y"] is None
 
 
-@pytest.mark.parametrize("y_dtype", [torch.float32, torch.float64, torch.int64, torch.bool])
-def test_guide_of_the_user_gets_one_type(y_dtype: torch.dtype) -> None:
+def test_guide_of_the_user_gets_one_type() -> None:
     x, r, y = rows(30)
-    y = y.to(y_dtype)
-    fit(GCM(3, 2, guide=Together(4)), x, r.double(), y, epochs=1, progress=False)
-    fit(IGCM(3, 2, kernel_guide=Together(2)), x, r, y, epochs=1, progress=False)
+    for y_dtype in (torch.float64, torch.int64, torch.bool):
+        fit(GCM(3, 2, guide=Together(4)), x, r.double(), y.to(y_dtype), epochs=1, progress=False)
+        fit(IGCM(3, 2, kernel_guide=Together(2)), x, r, y.to(y_dtype), epochs=1, progress=False)
 
 
 def test_names_in_the_store_are_unique_or_as_asked_for() -> None:

@@ -66,17 +66,11 @@ def test_scale_has_a_minimum_and_the_given_value_at_zero() -> None:
     assert raw.grad.isfinite().all()
 
 
-@pytest.mark.parametrize(
-    ("hidden", "widths"),
-    [(16, [3, 16, 16, 2]), ((), [3, 2]), ((8,), [3, 8, 2]), ([8, 4, 2], [3, 8, 4, 2, 2])],
-    ids=str,
-)
-def test_mlp_has_the_requested_hidden_layers(
-    hidden: int | tuple[int, ...] | list[int], widths: list[int]
-) -> None:
-    layers = [m for m in mlp(3, 2, hidden) if isinstance(m, torch.nn.Linear)]
-    assert [layers[0].in_features, *(layer.out_features for layer in layers)] == widths
+def test_mlp_has_the_requested_hidden_layers() -> None:
     a, b = torch.randn(7, 1, 1), torch.randn(5, 2)
     context = joined(a, b)  # concatenated after broadcasting
     assert torch.equal(context[3, 4], torch.cat([a[3, 0], b[4]]))
-    assert mlp(3, 2, hidden)(context).shape == (7, 5, 2)
+    for hidden, widths in ((16, [16, 16]), ((), []), ((8,), [8]), ([8, 4, 2], [8, 4, 2])):
+        layers = [m for m in mlp(3, 2, hidden) if isinstance(m, torch.nn.Linear)]
+        assert [layers[0].in_features, *(layer.out_features for layer in layers)] == [3, *widths, 2]
+        assert mlp(3, 2, hidden)(context).shape == (7, 5, 2)

@@ -30,7 +30,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Tensor], Callable[..., Tensor]]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("dim", [1, 2, 3], ids="D={}".format)
+@pytest.mark.parametrize("dim", [1, 3], ids="D={}".format)
 def test_gradients_of_expectations_are_unbiased(dim: int, name: str) -> None:
     draws, (function, expectation) = 20_000, FUNCTIONS[name]
     values = parameters(dim=dim)

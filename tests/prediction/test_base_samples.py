@@ -34,9 +34,3 @@ def test_other_numbers_of_samples_are_pieces_of_one_sequence() -> None:
     noise = BaseSamples(64, 3)
     assert torch.equal(noise(32), noise()[:32])
     assert torch.equal(noise(512)[:64], noise())
-
-
-def test_noise_follows_the_type_and_the_state_of_its_module() -> None:
-    noise = BaseSamples(64, 3).double()
-    assert noise().dtype == noise(128).dtype == torch.float64
-    assert set(noise.state_dict()) == {"samples", "_extra_state"}

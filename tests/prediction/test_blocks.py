@@ -33,17 +33,6 @@ def test_a_row_has_the_same_bits_anywhere(
             assert torch.equal(layer(rows.roll(shift, -2)), wanted.roll(shift, -2))
 
 
-def test_layers_of_other_classes_and_gradients_are_left_alone() -> None:
-    class Own(nn.Linear):
-        pass
-
-    net = with_even_rows(nn.Sequential(nn.Linear(3, 3), Own(3, 2)))
-    assert [type(part) for part in net] == [Linear, Own]
-    rows = torch.randn(2 * BLOCK, 3, requires_grad=True)
-    (slope,) = torch.autograd.grad(net[0](rows).sum(), rows)
-    torch.testing.assert_close(slope, net[0].weight.sum(0).expand_as(rows))
-
-
 @pytest.mark.parametrize("rows", [1, 31, 32, 33, 200])
 @pytest.mark.parametrize("draws", [1, PASS // BLOCK // 3, 10 * PASS])
 def test_rows_come_in_whole_blocks_as_many_as_a_pass_allows(rows: int, draws: int) -> None:

@@ -77,14 +77,6 @@ def test_every_row_gets_as_many_proposals_as_it_takes() -> None:
     assert ((tally.proposed / needed)[~hopeless] < 1.25).all()
 
 
-def test_accepted_draws_are_values_whose_costs_the_story_gives_again() -> None:
-    rows = rows_of([0.0, 2.0])
-    draws, _ = run(cubed, rows, 500)
-    # Another reading of the story gives them: a draw is the values of its sites.
-    assert not draws.left
-    assert draws.values["z"].shape == (500, len(rows.x), 1)
-
-
 # Rows that are given up
 
 
@@ -115,14 +107,6 @@ def test_a_row_goes_on_where_importance_resampling_would_have_fewer_draws() -> N
     assert tally.accepted[0].item() == pytest.approx(640, abs=120)
 
 
-def test_a_row_near_the_limit_is_not_given_up_before_it() -> None:
-    def near(draws: Draws, rows: Rows) -> Tensor:
-        return fraction(draws, rows) ** 9 * 10.0 * 1.02 / PROPOSALS_PER_DRAW
-
-    _, tally = run(near, rows_of([0.0] * 20), 400)
-    assert (tally.accepted > 350).all()
-
-
 @pytest.mark.parametrize("p", [0.0, 1e-200, math.nan], ids=str)
 def test_proposals_that_are_never_accepted_end(p: float) -> None:
     def never(draws: Draws, rows: Rows) -> Tensor:
@@ -132,9 +116,3 @@ def test_proposals_that_are_never_accepted_end(p: float) -> None:
     assert (tally.accepted == 0).all()
     assert draws.values["z"].shape == (100, 2, 1)
     assert (tally.proposed < 10_000).all()
-
-
-def test_certain_proposals_are_all_taken() -> None:
-    _, tally = run(lambda draws, rows: torch.ones_like(fraction(draws, rows)), rows_of([0.0]), 100)
-    assert tally.proposed.item() == tally.accepted.item() == 100
-    assert tally.rate_error.item() == 0.0

@@ -58,17 +58,6 @@ def test_the_sample_and_the_validation_rows_do_not_depend_on_the_layout(tmp_path
     assert abs(len(first.validation["y"]) - share * 40_000) <= 4.0 * spread
 
 
-def test_each_block_is_checked_with_the_number_of_its_first_row() -> None:
-    seen: list[int] = []
-
-    def check(block: Block, first: int) -> None:
-        assert block["y"].tolist() == list(range(first, first + len(block["y"])))
-        seen.append(first)
-
-    surveyed(BatchRows(in_batches(table(), 300)), check=check)
-    assert seen == [0, 300, 600, 900]
-
-
 def test_data_that_does_not_fit_is_refused() -> None:
     rows = BatchRows(in_batches(table(100_000), 1000), memory=1 << 20)  # of 24 bytes each
     with pytest.raises(ValueError, match=r"validation=0.2 keeps more rows than fit into a quarter"):

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm import GCM, fit, fit_members
+from pyro_gcm import GCM, fit
 from pyro_gcm.training import Adam, AdamW
 from pyro_gcm.training.loop import clip_gradients
 from pyro_gcm.training.options import AveragedWeights
@@ -112,11 +112,3 @@ def test_mean_prediction_after_early_stopping_is_the_rate() -> None:
     assert result.stopped_early
     train = torch.randperm(3000, generator=torch.Generator().manual_seed(4))[450:]
     assert abs(off_in_standard_errors(model, x[train], r[train], y[train])) < 2.0
-
-
-@pytest.mark.long(keep=0)
-def test_members_predict_the_rate() -> None:
-    rows = simulated(8000)
-    fitted = fit_members(*rows, progress=False)
-    assert fitted.crossed is not None
-    assert abs(off_in_standard_errors(fitted.model, *rows)) < 2.0

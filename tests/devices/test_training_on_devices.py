@@ -40,19 +40,6 @@ def test_fit_moves_and_trains_as_on_the_cpu(kind: str, device: torch.device) -> 
         same_state(fitted(kind, device, put), on(kind), device, device.type != "cuda", form)
 
 
-OPTIONS: dict[str, dict[str, Any]] = {
-    "renyi": {"elbo": "renyi"},
-    "mean_field": {"elbo": "mean_field"},
-    "no schedule, SGD": {"schedule": None, "optimizer": torch.optim.SGD},
-}
-
-
-def test_options_of_fit_are_those_of_the_cpu(device: torch.device) -> None:
-    for name, options in OPTIONS.items():
-        there, here = (fitted("plain", place, **options) for place in (device, "cpu"))
-        same_state(there, here, device, device.type != "cuda", name)
-
-
 @pytest.mark.long(keep=6)
 @pytest.mark.parametrize("name", ALL)
 def test_a_baseline_trains_on_the_device_and_predicts_where_the_input_is(

@@ -207,16 +207,6 @@ def check_that_density_is_that_of_the_draws(case: str) -> None:
     assert abs(weights.mean() - 1.0) < 5.0 * weights.std() / count**0.5
 
 
-def check_that_values_of_a_wrong_shape_are_refused(case: str) -> None:
-    d = CASES[case]((3, 1))
-    wrong = torch.ones((4, *d.shape()[1:]), dtype=torch.float64)
-    with pytest.raises((RuntimeError, ValueError)):
-        d.log_prob(wrong)
-    if d.event_shape and case != "lazy":  # torch's Independent, which is in it, does not look
-        with pytest.raises((RuntimeError, ValueError)):
-            d.log_prob(torch.ones((*d.shape(), 1), dtype=torch.float64))
-
-
 def check_that_copies_and_reparametrised_draws_are_the_same_bits(case: str) -> None:
     def drawn(d: Any) -> tuple[Tensor, Tensor]:
         torch.manual_seed(1)

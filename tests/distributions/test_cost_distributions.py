@@ -18,8 +18,6 @@ from pyro_gcm.distributions import (
     InfiniteCost,
     OrderEvent,
 )
-from pyro_gcm.distributions.costs import CostUnits
-from pyro_gcm.nets import Standardizer
 
 # Its order event
 
@@ -87,17 +85,3 @@ def test_density_has_finite_gradients_also_at_infinity(
     log_p.sum().backward()
     assert all(leaf.grad.isfinite().all() for leaf in leaves)
     assert not loc.grad[0].any()
-
-
-def test_costs_in_the_units_of_the_data_have_their_density_there() -> None:
-    units = Standardizer(2).double()
-    units.learn(torch.tensor([[10.0, -4.0], [30.0, -1.0], [20.0, 7.0]]).double())
-    loc, scale = random_parameters(torch.Size((3, 2)), torch.float64)
-    threshold, logits = torch.zeros_like(loc), torch.zeros(3).double()
-    standard = InfiniteCost(independent("Normal", loc, scale), logits)
-    of_data = CostUnits(units, units.inverse(threshold), threshold).of(standard)
-    moved = independent("Normal", units.inverse(loc), units.scale * scale)
-    values = of_data.sample((50,))
-    assert values.isinf().any()
-    wanted = InfiniteCost(moved, logits).log_prob(values)
-    torch.testing.assert_close(of_data.log_prob(values), wanted)

@@ -16,7 +16,7 @@ from scipy.integrate import quad
 from torch import Tensor
 
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
-from pyro_gcm.distributions.curve_outcome import EventTime, OrderedLevel
+from pyro_gcm.distributions.curve_outcome import EventTime
 from pyro_gcm.nets.revenue_maps import AxisMap, AxisOfDraws
 
 INF = math.inf
@@ -141,12 +141,3 @@ def test_the_density_of_costs_given_a_time_integrates_to_one() -> None:
 
     total = sum(quad(density, -60.0, revenue[k], args=(k,), limit=200)[0] for k in (0, 1))
     assert total == pytest.approx(1.0, abs=1e-9)
-
-
-def test_far_levels_keep_their_digits() -> None:
-    event = OrderEvent(dist.Normal(torch.zeros(1), 1.0).to_event(1), torch.tensor([-30.0]))
-    p_y = OrderedLevel(event, torch.tensor([[0.0], [-0.5]]))
-    want = math.log(stats.norm.cdf(-30.0)) + math.log1p(
-        -stats.norm.cdf(-30.5) / stats.norm.cdf(-30.0)
-    )
-    assert float(p_y.log_prob(torch.tensor(1.0))) == pytest.approx(want, rel=1e-10)

@@ -15,7 +15,7 @@ from mpmath_reference import event_gradients, event_log_probs, standardized, tai
 from torch import Tensor
 
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
-from pyro_gcm.distributions.event_curve import CensoredObservation, Censoring, EventCurve
+from pyro_gcm.distributions.event_curve import EventCurve
 
 FAMILIES = ("Normal", "Logistic", "Laplace")
 SHAPES = [(1,), (3,), (2, 1), (2, 3)]
@@ -103,23 +103,3 @@ def test_differences_do_not_cancel(family: str, shape: tuple[int, ...], infinite
         # The ends themselves are rounded, which a narrow interval feels.
         rounding = 1e-15 * (abs(centre) + 5.0) / width
         assert abs(got - want) <= 1e-11 * (1.0 + abs(want)) + rounding, (centre, width)
-
-
-def test_kinds_that_stand_side_by_side_do_not_disturb_each_other() -> None:
-    made, _, _ = curve("Normal", (2, 3), infinite=True)
-    g = torch.Generator().manual_seed(3)
-    low = torch.rand(4, 2, 3, generator=g, dtype=torch.float64)
-    kinds = list(Censoring)
-    slope, kind = torch.ones_like(low), torch.tensor(kinds, dtype=torch.int8)
-    low.requires_grad_()
-    high = torch.where(torch.arange(4).reshape(4, 1, 1) >= 2, low.detach() + 0.5, 0.0)
-    together = made.log_prob(CensoredObservation.of_ends(kind, low, high, slope, 2))
-    (gradient,) = torch.autograd.grad(together.sum(), low)
-    assert gradient.isfinite().all()
-    alone = [
-        made.log_density_terms(low[0], slope[0]).logsumexp((-2, -1)),
-        made.at(low[1]).log_prob64(torch.tensor(0.0)),
-        made.at(high[2]).log_prob64(torch.tensor(1.0)),
-        made.log_between_terms(low[3], high[3]).logsumexp((-2, -1)),
-    ]
-    torch.testing.assert_close(together, torch.stack(alone), rtol=1e-14, atol=0.0)

@@ -54,16 +54,6 @@ def test_loss_and_gradients_equal_the_hand_written_bound_per_datum(
     same_loss_and_gradients(toy, loss, -(FULL / rows) * bound(log_w, alpha))
 
 
-def test_log_weights_keep_every_common_plate() -> None:
-    def model() -> None:
-        with pyro.plate("groups", 3, dim=-2), pyro.plate("data", 5, dim=-1):
-            z = pyro.sample("z", dist.Normal(0.0, 1.0))
-            pyro.sample("y", dist.Normal(z, 1.0), obs=torch.zeros(3, 5))
-
-    elbo = ImportanceWeightedELBO(7, max_plate_nesting=2)
-    assert elbo.log_weights(model, poutine.block(model, hide=["y"])).shape == (7, 3, 5)
-
-
 def test_site_outside_the_plate_gives_weights_of_the_whole_batch() -> None:
     toy = Toy(whole)
     drawn = []

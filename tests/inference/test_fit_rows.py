@@ -86,12 +86,6 @@ def test_the_same_rows_in_another_form_train_the_same_weights(toy: Rows) -> None
         torch.testing.assert_close(weights(other), weights(model), rtol=0, atol=tolerance)
 
 
-def test_integers_train(toy: Rows) -> None:
-    model = GCM(3, 2)
-    fit(model, (3 * toy.x).int(), toy.r.long(), toy.y.long(), **QUICK)
-    assert model.predict((3 * toy.x).int(), toy.r.long()).isfinite().all()
-
-
 @pytest.mark.filterwarnings("ignore:y has the same value in all rows")
 def test_few_rows_and_constant_columns_train(toy: Rows) -> None:
     for response, rows in itertools.product(("binary", "continuous"), (1, 2, 5)):

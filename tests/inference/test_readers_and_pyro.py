@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from training_cases import Rows, loss_and_gradient
 
 from pyro_gcm import GCM, IGCM, fit
-from pyro_gcm.inference import of_rows
 from pyro_gcm.inference.scored import Scored
 from pyro_gcm.nets import Conditional
 
@@ -92,24 +91,3 @@ def test_the_first_step_updates_the_statistics_of_batch_norm_once(few: Rows) -> 
     result = fit(model, *few, **STEPS)
     steps = int(result.history["step"].iloc[-1])
     assert int(model.z_prior.norm.num_batches_tracked) == steps
-
-
-class Fixed(nn.Module):
-    """A guide that has nothing to learn."""
-
-    def forward(self, x: Tensor, r: Tensor, y: Tensor) -> Any:
-        return dist.Normal(torch.zeros(len(x), 2), 1.5).to_event(1)
-
-
-def test_dreg_of_a_guide_without_parameters(few: Rows) -> None:
-    fit(GCM(3, 2, guide=Fixed(), z_dim=2), *few, **STEPS, elbo="dreg")
-
-
-def test_rows_get_the_values_of_their_groups_in_every_reading() -> None:
-    group = torch.tensor([2, 0, 2, 1])
-    values = torch.arange(3 * 4 * 3).reshape(3, 4, 3)  # [draws, rows, groups]
-    each = [[int(v[row, group[row]]) for row in range(4)] for v in values]
-    assert of_rows(values, group).tolist() == each
-    assert of_rows(values[0], group).tolist() == each[0]
-    assert of_rows(values[:, :1], group).tolist() == values[:, 0, group].tolist()
-    assert of_rows(values[0, 0], group.double()).tolist() == [2, 0, 2, 1]

@@ -100,13 +100,6 @@ def test_only_ratios_of_weights_matter(toy: Rows) -> None:
     assert all(same(found[0], other) for other in found)
 
 
-def test_a_tiny_weight_is_no_error(toy: Rows) -> None:
-    weight = torch.ones(200, dtype=torch.float64)
-    weight[:50] = 1e-300
-    result = fit(GCM(3, 2, guide="amortised"), *toy, sample_weight=weight, elbo="elbo", **QUICK)
-    assert result.history["loss"].notna().all()
-
-
 def test_losses_are_weighted_means(toy: Rows) -> None:
     """With a learning rate of almost 0 all rows are seen by one model, whose terms are exact."""
     x, r, y = toy

@@ -43,29 +43,6 @@ def outcome_site(program: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
     return trace, trace.nodes["y"]
 
 
-@responses
-def test_collapsed_outcome_has_the_density_of_the_paper(response: str) -> None:
-    model, x, r, y = pair(response)
-    trace, site = outcome_site(collapse(model), x, r, y)
-    assert "c" not in trace.nodes
-    # log Pr(c < h(r) | z) by torch's own normal.
-    cost = model.cost_net(trace.nodes["z"]["value"]).base_dist
-    log_one = torch.special.log_ndtr((model.revenue_map(r) - cost.loc) / cost.scale).sum(-1)
-    quantile = torch.special.ndtri(log_one.exp())
-    if response == "binary":
-        expected = torch.where(y == 1, log_one, torch.log1p(-log_one.exp()))
-    elif response == "continuous":
-        loc, threshold_scale, scale = model.response._curve(x)
-        mean = torch.hypot(scale, threshold_scale) * quantile + loc
-        expected = dist.Normal(mean, scale).log_prob(y)
-    else:
-        loc, spread = model.response._curve(x)
-        level, error = r[:, 0], y - (spread * quantile + loc)
-        pinball = torch.where(error > 0, level * error, (level - 1.0) * error)
-        expected = (level * (1.0 - level)).log() - pinball
-    torch.testing.assert_close(site["log_prob"], expected)
-
-
 @alternatives
 def test_recovered_costs_agree_with_every_outcome(options: dict[str, Any]) -> None:
     model, x, r, y = pair("binary", rows=300, **options)

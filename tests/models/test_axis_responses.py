@@ -146,3 +146,22 @@ def test_arviz_has_every_site() -> None:
         assert set(data["observed_data"].data_vars) == seen
         assert data["posterior_predictive"]["y"].shape == (1, 20, 6)
         assert ("t" in data["posterior"]) == (kind_of(case) == "survival")
+
+
+OF_VALUES = [case for case in CASES if kind_of(case) != "survival"]
+
+
+@pytest.mark.parametrize("case", [*OF_VALUES, "continuous"])
+def test_cdf_at_several_values_is_that_at_each_and_of_rows_alone(case: str) -> None:
+    model, (x, r, y) = model_of(case), rows(case, 40, seed=3)
+    at = torch.stack([y.double(), y.double().flip(0), y.double().roll(1)], 1)
+    p_y, alone = model.predictive(x, r), model.predictive(x[7:8], r[7:8])
+    together = p_y.cdf(at)
+    for column, values in zip(together.T, at.T, strict=True):
+        assert torch.equal(p_y.cdf(values), column)
+    assert torch.equal(alone.cdf(at[7:8]), together[7:8])
+    assert torch.equal(alone.crps(y[7:8]), p_y.crps(y)[7:8])
+    assert (model.predictive(x, r + 0.01).cdf(at) <= together).all()
+    for wrong in (at[:5], at[:, :, None]):
+        with pytest.raises(ValueError, match="y "):
+            p_y.cdf(wrong)

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from pyro_gcm import GCM, baselines, fit, load, save
 from pyro_gcm.io.export import export
-from pyro_gcm.nets import Standardizer
 from pyro_gcm.responses import Binary
 
 #: Offset and factor; float32 resolves 3e9 to 256, and 1e39 is above its largest number.
@@ -137,29 +136,6 @@ def test_a_baseline_reads_columns_far_from_0(response: str, move: str) -> None:
         pairs = model.surface(rows.x, rows.r).diagonal()
         torch.testing.assert_close(rows.of_y(pairs), found[-1], rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(*found, rtol=3e-4, atol=3e-4)
-
-
-def test_states_and_types_keep_what_float32_cannot_hold() -> None:
-    units = Standardizer(1)
-    units.learn(1e8 + 0.3 + torch.arange(5.0, dtype=torch.float64)[:, None])
-    assert (units.loc.dtype, units.dtype) == (torch.float64, torch.float32)
-    kept = units.loc.clone()
-    for other in (units.double(), units.float(), units.half(), units.to("cpu", torch.float32)):
-        assert torch.equal(other.loc, kept)
-    assert units(kept).dtype == torch.float32
-    for assign in (False, True):
-        other = Standardizer(1)
-        other.load_state_dict(units.state_dict(), assign=assign)
-        assert torch.equal(other.loc, kept)
-        assert other.dtype == torch.float32
-    near = Standardizer(1).double()
-    near.learn(torch.arange(5.0, dtype=torch.float64)[:, None])
-    other.load_state_dict(near.state_dict())
-    assert (other.loc.dtype, other.dtype) == (torch.float32, torch.float32)
-    assert near.float().loc.dtype == torch.float32
-    values = 1e5 + torch.randn(100, 1)  # of float32 are read as ever
-    near.learn(values)
-    assert torch.equal(near(values), (values - values.double().mean(0).float()) / near.scale)
 
 
 def test_values_far_from_all_rows_have_predictions() -> None:

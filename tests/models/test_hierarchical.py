@@ -6,15 +6,12 @@ import functools
 from pathlib import Path
 from typing import Any
 
-import pyro
 import pytest
 import torch
 import zoo
-from pyro.infer import MCMC, NUTS, SVI, TraceEnum_ELBO
 from torch import Tensor
 
 from pyro_gcm import fit, load, save, to_arviz
-from pyro_gcm.inference import conditional
 from pyro_gcm.models import HierarchicalGCM
 
 GROUPS = 12
@@ -73,35 +70,6 @@ def test_predictions_for_an_unseen_group_are_less_sharp() -> None:
         assert torch.equal(model.predict(other, data.r), new)
     better = model.log_prob(data.x, data.r, data.y) - model.log_prob(*unseen(data)[:3])
     assert better.mean() > 0.1
-
-
-def test_a_row_has_the_same_prediction_whatever_the_type_of_x() -> None:
-    model = learned(torch.float64)
-    data = rows(200, 1)[0].map(Tensor.float)
-    assert torch.equal(model.predict(data.x, data.r), model.predict(data.x.double(), data.r))
-
-
-def test_svi_and_nuts_train_it() -> None:
-    data, truth = rows(300, 0)
-    pyro.clear_param_store()
-    model = HierarchicalGCM(2, 1, groups=GROUPS, prior="categorical", z_dim=2, hidden=4)
-    model.learn_units(*data[:3])
-    optimizer = pyro.optim.Adam({"lr": 0.03})
-    bound = TraceEnum_ELBO(num_particles=4, max_plate_nesting=1, vectorize_particles=True)
-    pyro.set_rng_seed(0)
-    svi = SVI(conditional(model.model), model.guide, optimizer, bound)
-    losses = [svi.step(*data[:3]) for _ in range(40)]
-    assert sum(losses[-10:]) < 0.8 * sum(losses[:10])
-    for parameter in model.parameters():
-        parameter.requires_grad_(False)
-    kernel = NUTS(conditional(model.model), max_tree_depth=4, max_plate_nesting=1)
-    mcmc = MCMC(kernel, num_samples=20, warmup_steps=40, disable_progbar=True)
-    mcmc.run(*data[:3])
-    draws = mcmc.get_samples()
-    assert draws["effect"].shape == (20, GROUPS + 1)
-    found = draws["effect"].mean(0)[:-1]
-    # 0.79 on average over twelve seeds, with a standard deviation of 0.07.
-    assert torch.corrcoef(torch.stack([found, truth]))[0, 1] > 0.45
 
 
 def test_names_are_kept_and_shown(tmp_path: Path) -> None:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import pyro.poutine as poutine
 import torch
 import zoo
-from pyro.infer import Predictive
 from torch import Tensor
 
 from pyro_gcm import GCM, fit
-from pyro_gcm.inference import uncollapse
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 
@@ -59,18 +56,6 @@ def test_responsibilities_are_bayes_rule_and_costs_agree_with_the_outcome() -> N
     mapped = model.mapped(r, model.covariates(draws["z"], x))
     happened = (draws["c"] < mapped).all(-1).any(-1)
     assert (happened == (y > 0.5)).all()
-
-
-def test_program_has_the_sites_of_the_figure() -> None:
-    model = trained()
-    x, r, y = rows()
-    trace = poutine.trace(model.model).get_trace(x, r)
-    assert [name for name in trace.stochastic_nodes if name != "data"] == ["z", "w", "c", "y"]
-    encoding = trace.nodes["e"]
-    assert encoding["infer"]["_deterministic"]
-    assert encoding["value"].shape == (ROWS, K + 8)
-    draws = Predictive(uncollapse(model.model), num_samples=30)(x, r, y)
-    assert draws["c"].shape[-3:] == (ROWS, 3, 3)
 
 
 def test_dropout_is_not_simulated() -> None:

@@ -7,11 +7,9 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import zoo
-from pyro.infer import Predictive
 from scipy.stats import ks_2samp
 from torch import Tensor
 
@@ -206,22 +204,3 @@ def test_rejection_is_refused_where_proposals_have_weights_or_densities() -> Non
     for model in (GCM(3, 2, response="continuous"), joint):
         with pytest.raises(ValueError, match="method='rejection' needs a response with a bounded"):
             model.posterior(x, r, y, method="rejection", **QUIET)
-
-
-@pytest.mark.parametrize("options", [{}, {"alternatives": 2}], ids=["units", "map"])
-@pytest.mark.filterwarnings("ignore:.* rows have an effective sample size")
-def test_draws_go_into_the_program_as_they_are(options: dict[str, Any]) -> None:
-    model, (x, r, y) = model_of(**options), data(200)
-    draws = model.posterior(x, r, y, **QUIET)
-    sites = {name: draws[name] for name in ("z", "c")}
-    again = Predictive(model.model, sites, return_sites=["y"], parallel=True)(x, r)["y"]
-    assert torch.equal(again, y.expand_as(again))
-    if not options:  # revenues are around 70 and -0.5
-        c = draws["c"]
-        assert ((c < r).all(-1) == (y == 1.0)).all()
-        assert c[..., 0].mean() > 40.0
-        assert np.isclose(float(c[..., 1].mean()), -0.5, atol=0.3)
-    program = Predictive(model.model, num_samples=400, return_sites=["c"], parallel=True)(x, r)["c"]
-    ours = model.posterior(x, r, num_samples=400, progress=False)["c"]
-    error = (program.var(0) / 200).sqrt()  # of the difference of two means of 400 draws
-    assert ((program.mean(0) - ours.mean(0)).abs() < 6.0 * error).all()

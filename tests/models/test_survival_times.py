@@ -8,12 +8,9 @@ from typing import Any
 import pytest
 import torch
 from axis_toys import model_of, rows
-from matplotlib.figure import Figure
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.data import SurvivalTimes
-from pyro_gcm.plots import plot_response_curves
-from pyro_gcm.responses import Survival
 
 
 @pytest.mark.parametrize(
@@ -85,13 +82,3 @@ def test_timestamps_keep_their_digits() -> None:
         zero = torch.zeros(1, 4)
         p_y = model.y_dist(model.c_dist(zero, zero[:, :3]), zero[:, :3], zero[:, :2])
         assert float(p_y.log_prob(nothing)) == pytest.approx(0.0, abs=1e-6)
-
-
-def test_the_horizon_is_named_on_the_axis_of_a_plot() -> None:
-    model, (x, r, y) = model_of("survival"), rows("survival", 400, seed=1)
-    median = torch.cat([y.lower[y.lower > 0.0], y.upper[~y.is_exact & ~y.upper.isinf()]]).median()
-    assert model.response.event_named(None) == f"T <= {median.item():.4g}"
-    chosen = GCM(3, 2, response=Survival(horizon=12.0))
-    chosen.learn_units(x, r, y)
-    ax = plot_response_curves(chosen, x[:1], ax=Figure().subplots())
-    assert ax.get_ylabel() == "Pr(T <= 12 | x, r)"

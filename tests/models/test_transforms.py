@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from pyro import poutine
 from torch import Tensor
 from torch.func import grad, hessian, vmap
 
 from pyro_gcm import GCM, IGCM, MemberGCM, SurvivalTimes
-from pyro_gcm.inference import conditional
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is:DeprecationWarning")
 
@@ -51,28 +49,6 @@ def test_gradients_of_single_rows_are_those_of_all(kind: str) -> None:
     torch.testing.assert_close(vmap(grad(one))(r, x), wanted)
     torch.testing.assert_close(grad(lambda rows: model.differentiable(x, rows).sum())(r), wanted)
     assert hessian(one)(r[0], x[0]).isfinite().all()
-
-
-@pytest.mark.parametrize("kind", ["plain", "infinite costs, alternatives", "members", "implicit"])
-def test_densities_of_a_program_are_transformed_row_by_row(kind: str) -> None:
-    model, x, r = made(kind)
-    y = torch.arange(5.0).double() % 2
-    program = conditional(model.model)
-    drawn = poutine.trace(program).get_trace(x, r, y)
-    names = [name for name in drawn.stochastic_nodes if name != "data"]
-    known = {name: drawn.nodes[name]["value"].detach() for name in names}
-
-    def one(own_r: Tensor, own_x: Tensor, own_y: Tensor, sites: dict[str, Tensor]) -> Tensor:
-        data = {name: value[None] for name, value in sites.items()}
-        traced = poutine.trace(poutine.condition(program, data))
-        site = traced.get_trace(own_x[None], own_r[None], own_y[None]).nodes["y"]
-        log_p: Tensor = site["fn"].log_prob(site["value"])
-        return log_p.sum()
-
-    found = vmap(grad(one), randomness="same")(r, x, y, known)
-    rows = zip(r, x, y, strict=True)
-    each = [grad(one)(*row, {n: v[i] for n, v in known.items()}) for i, row in enumerate(rows)]
-    torch.testing.assert_close(found, torch.stack(each))
 
 
 @pytest.mark.filterwarnings("ignore")  # of torch.compile itself

@@ -37,29 +37,15 @@ def few_digits(response: str) -> tuple[Tensor, Tensor, Tensor]:
 
 def answers(model: Any, x: Tensor, r: Tensor, y: Tensor) -> dict[str, Tensor]:
     """Predictions of every kind that the model has."""
-    few: dict[str, Any] = {"num_samples": 5, "progress": False}
-    posterior = model.posterior(x, r, y, num_proposals=40, **few)
+    posterior = model.posterior(x, r, y, num_samples=5, num_proposals=40, progress=False)
     found = {
-        "predict": model.predict(x, r),
-        "predict_draws": model.predict_draws(x, r),
-        "surface": model.surface(x[:3], r[:3]),
-        "surface_draws": model.surface_draws(x[:3], r[:3]).values,
-        "log_prob": model.log_prob(x, r, y),
-        "ess": model.effective_sample_size(x, r),
-        "log_likelihood": model.log_likelihood(x, r, y, sites=posterior),
+        **zoo.predictions(model, zoo.Rows(x, r, y)),
         **dict(posterior),
+        "predict_draws": model.predict_draws(x, r),
+        "log_likelihood": model.log_likelihood(x, r, y, sites=posterior),
     }
-    if isinstance(model, GCM) or model.objective != "joint":
-        found["cost"] = model.cost(x).mean
     p_y = model.predictive(x, r)
-    if hasattr(p_y, "quantile"):
-        found["quantile"] = p_y.quantile([0.3, 0.6])
-    if hasattr(p_y, "cdf"):
-        found |= {"cdf": p_y.cdf(y), "crps": p_y.crps(y)}
-    if isinstance(model, GCM) and model.response.r_dist() is None:
-        level = 0.6 if model.response.is_probability else 300.0
-        found["required"] = model.required_revenue(x, level, r=r[:, 1:])
-    return found
+    return found | ({"crps": p_y.crps(y)} if hasattr(p_y, "crps") else {})
 
 
 @pytest.mark.filterwarnings("ignore:.*effective sample size")

@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-import pyro
 import torch
 
 from pyro_gcm.nets import (
     ConditionalMultivariateNormal,
-    StandardNormal,
 )
-
-
-def test_standard_normal_ignores_its_context_and_moves_with_its_module() -> None:
-    prior = StandardNormal(3)
-    assert set(prior.state_dict()) == {"loc", "scale"}
-    assert list(prior.parameters()) == []
-    for context in (None, torch.randn(7, 2)):
-        z = prior(context)
-        assert (z.batch_shape, z.event_shape) == ((), (3,))
-        assert torch.equal(z.base_dist.loc, torch.zeros(3))
-        assert torch.equal(z.base_dist.scale, torch.ones(3))
-    assert prior.to(torch.float64)().sample().dtype == torch.float64
-    with pyro.validation_enabled(False):  # meta tensors have no values to check
-        assert prior.to("meta")().base_dist.loc.device.type == "meta"
 
 
 def test_full_covariance_is_initially_nearly_diagonal_and_can_be_trained() -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
 import torch
 
-from pyro_gcm._utils import standardizer as module
 from pyro_gcm.nets import Standardizer
 
 
@@ -64,14 +62,3 @@ def test_column_far_from_zero_keeps_its_precision() -> None:
     assert standard.mean().abs() < 0.05
     rounded_first = standardizer(seconds.float())
     assert (rounded_first.diff(dim=0) == 0.0).double().mean() > 0.9
-
-
-def test_units_of_many_rows_are_those_of_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = torch.randn(5000, 3, dtype=torch.float64) * torch.tensor([1e-6, 1.0, 1e6]) + 7.0
-    values[:, 1] = 0.1
-    whole = learned(values)
-    monkeypatch.setattr(module, "AT_ONCE", 3 * 700)
-    blocks = learned(values)
-    assert ((blocks.loc - whole.loc) / whole.scale).abs().max() < 1e-14
-    torch.testing.assert_close(blocks.scale, whole.scale, rtol=1e-13, atol=0.0)
-    assert blocks.scale[1] == 1.0

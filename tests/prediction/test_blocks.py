@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from pyro_gcm.nets.networks import Linear, block_rows, linear, with_even_rows
-from pyro_gcm.prediction.draws import PASS, blocks, in_blocks, mean_of_draws
+from pyro_gcm.prediction.draws import mean_of_draws
 
 BLOCK = block_rows(torch.device("cpu"))
 
@@ -31,28 +31,6 @@ def test_a_row_has_the_same_bits_anywhere(
         assert torch.equal(parts, wanted)
         for shift in (1, 2, 3, 5, 16, 31, 33, 77):
             assert torch.equal(layer(rows.roll(shift, -2)), wanted.roll(shift, -2))
-
-
-@pytest.mark.parametrize("rows", [1, 31, 32, 33, 200])
-@pytest.mark.parametrize("draws", [1, PASS // BLOCK // 3, 10 * PASS])
-def test_rows_come_in_whole_blocks_as_many_as_a_pass_allows(rows: int, draws: int) -> None:
-    values = torch.arange(float(rows)).unsqueeze(-1)
-    counts, parts = zip(*blocks(values, draws=draws), strict=True)
-    sizes = {len(part) for (part,) in parts}
-    assert all(size % BLOCK == 0 for size in sizes)
-    assert max(sizes) <= max(BLOCK, PASS // draws)
-    assert sum(counts) == rows
-    for own, count, (part,) in zip(values.split(max(sizes)), counts, parts, strict=True):
-        assert torch.equal(part[:count], own)
-        assert (part[count:] == own[-1]).all()
-    seen: list[int] = []
-
-    def double(a: Tensor, b: Tensor) -> Tensor:
-        seen.append(len(a))
-        return (a + b)[:, 0]
-
-    assert torch.equal(in_blocks(double, values, values, draws=draws), 2.0 * values[:, 0])
-    assert set(seen) == sizes
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 16, 37, 128])

@@ -14,7 +14,7 @@ from torch import Tensor
 from pyro_gcm.distributions.base import Left
 from pyro_gcm.prediction import proposals as module
 from pyro_gcm.prediction.draws import Draws, Rows
-from pyro_gcm.prediction.proposals import PROPOSALS_PER_DRAW, Tally, rejection
+from pyro_gcm.prediction.proposals import Tally, rejection
 
 Probability = Callable[[Draws, Rows], Tensor]
 
@@ -67,44 +67,7 @@ def test_draws_have_the_density_that_their_probabilities_give(
     assert ((tally.rate / expected - 1.0).abs() < 4.5 * tally.rate_error).all()
 
 
-def test_every_row_gets_as_many_proposals_as_it_takes() -> None:
-    rows = rows_of([float(i) for i in range(40)])
-    _, tally = run(cubed, rows, 1000)
-    needed = 1000.0 * 4.0 * (1.0 + rows.x[:, 0])
-    hopeless = needed > 1000.0 * PROPOSALS_PER_DRAW
-    assert hopeless.any()
-    assert ((tally.proposed / needed)[~hopeless] > 0.85).all()
-    assert ((tally.proposed / needed)[~hopeless] < 1.25).all()
-
-
 # Rows that are given up
-
-
-def rarely(draws: Draws, rows: Rows) -> Tensor:
-    """Probability 1/1000 on average, of much the same size everywhere, in row 1; 1/2 in row 0."""
-    rare = 0.002 * fraction(draws, rows)
-    return torch.where(rows.x[:, 0] == 0.0, 0.5, rare)
-
-
-def test_a_row_that_is_sure_to_be_given_up_is_given_up_soon() -> None:
-    rows = rows_of([0.0, 5.0])
-    draws, tally = run(rarely, rows, 1000)
-    assert tally.accepted[0] == 1000
-    assert tally.accepted[1] < 20
-    assert tally.proposed[1] < 0.1 * 1000 * PROPOSALS_PER_DRAW
-    assert tally.rate[1].item() == pytest.approx(0.001, rel=0.1)
-    # What it has, it repeats: draws of its own.
-    assert ((draws.values["z"][:, 1] > 5.0) & (draws.values["z"][:, 1] < 6.0)).all()
-    assert 0 < len(draws.values["z"][:, 1].unique()) <= int(tally.accepted[1])
-
-
-def test_a_row_goes_on_where_importance_resampling_would_have_fewer_draws() -> None:
-    def seldom_certain(draws: Draws, rows: Rows) -> Tensor:
-        return (fraction(draws, rows) < 1.0 / 200.0).double()
-
-    _, tally = run(seldom_certain, rows_of([0.0]), 1000)
-    assert tally.proposed[0] == 1000 * PROPOSALS_PER_DRAW
-    assert tally.accepted[0].item() == pytest.approx(640, abs=120)
 
 
 @pytest.mark.parametrize("p", [0.0, 1e-200, math.nan], ids=str)

@@ -85,3 +85,13 @@ def test_rows_that_are_no_longer_there_are_noticed() -> None:
     del data[5:]
     with pytest.raises(ValueError, match="the rows that it had before, got another number"):
         list(stream.epoch(0))
+
+
+def test_data_that_does_not_fit_is_refused() -> None:
+    rows = BatchRows(in_batches(table(100_000), 1000), memory=1 << 20)  # of 24 bytes each
+    with pytest.raises(ValueError, match=r"validation=0.2 keeps more rows than fit into a quarter"):
+        surveyed(rows)
+    with pytest.raises(ValueError, match="data has no rows to train on"):
+        surveyed(BatchRows([]))
+    with pytest.raises(ValueError, match=r"data has no rows to train on, got 0.999 of 2 for valid"):
+        surveyed(BatchRows(in_batches(table(2), 2)), share=0.999)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ import torch
 from torch import Tensor
 
 from pyro_gcm import GCM, baselines, fit
-from pyro_gcm.training import RowsInMemory, batches, selected
 
 
 @pytest.mark.parametrize("validation", [0.0, 0.2])
@@ -37,29 +35,6 @@ def test_every_epoch_visits_the_training_rows_once(validation: float) -> None:
 
 
 # Batches
-
-
-def test_batches_are_the_rows_in_the_given_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    columns = [torch.randn(50, 3).double(), torch.arange(50.0).double()]
-    index = torch.randperm(50)[:45]
-    for size, gathered in itertools.product((1, 7, 100), (1, 400, 1 << 22)):
-        monkeypatch.setattr(batches, "GATHERED", gathered)
-        prepared: list[int] = []
-
-        def doubled(rows: list[Tensor], prepared: list[int] = prepared) -> list[Tensor]:
-            prepared.append(len(rows[0]))
-            return [2.0 * column for column in rows]
-
-        rows = RowsInMemory(columns, index, size, None, doubled)
-        got = list(rows.epoch(0))
-        assert (rows.rows, rows.steps) == (45, len(got))
-        for batch, part in zip(got, index.split(size), strict=True):
-            for column, values in zip(columns, batch, strict=True):
-                assert torch.equal(values, 2.0 * column[part])
-        assert sum(prepared) == 45
-        # 32 bytes a row: no more than the bound, or than one batch.
-        assert max(prepared) <= max(size, gathered // 32)
-    assert selected(columns, torch.randperm(50))[0] is columns[0]  # all rows are not copied
 
 
 def test_an_optimiser_that_is_no_function_of_parameters_and_a_rate_is_named() -> None:

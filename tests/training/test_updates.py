@@ -6,14 +6,12 @@ import copy
 import itertools
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.training import Adam, AdamW
 from pyro_gcm.training.loop import clip_gradients
-from pyro_gcm.training.options import AveragedWeights
 
 
 def make(optimizer: Any, **options: Any) -> tuple[list[torch.nn.Parameter], Any]:
@@ -71,21 +69,6 @@ def test_clipped_gradients_are_those_of_torch() -> None:
 
 
 # Averaged weights, and early stopping that keeps the mean prediction at the rate of y
-
-
-def test_weights_are_averaged_over_an_epoch_and_come_back() -> None:
-    weight = nn.Parameter(torch.zeros(2))
-    average = AveragedWeights([weight], steps=40)
-    for step in range(1, 41):
-        weight.data.fill_(float(step))
-        average.update(step)
-    assert torch.allclose(average.mean[0], torch.full((2,), 20.5))
-    weight.data.fill_(0.0)
-    average.update(41)
-    with pytest.raises(KeyError), average.in_place():  # noqa: PT012
-        assert torch.allclose(weight, torch.full((2,), 20.5 * 39.0 / 40.0))
-        raise KeyError
-    assert weight.tolist() == [0.0, 0.0]
 
 
 def simulated(rows: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM, FitResult, fit
 from pyro_gcm.data import SurvivalTimes
-from pyro_gcm.distributions import shifted
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import Conditional, PosteriorGuide
 from pyro_gcm.responses import Continuous, Ordinal, Survival, WholeDistribution
@@ -52,26 +51,6 @@ class Kind(NamedTuple):
     def objective(self) -> str | None:
         """What it is trained for, if not for its default."""
         return self.training.get("objective")
-
-
-class Factor(GCM):
-    """Costs of a row that share a factor."""
-
-    def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
-        z = sample("z", lambda: self.z_dist(x))
-        u = sample("u", dist.Normal(torch.zeros(len(x)).double(), 1.0))
-        c = sample("c", lambda: shifted(self.c_dist(z, x), 0.7 * u))
-        return sample("y", lambda: self.y_dist(c, x, r), obs=y)
-
-
-class Modes(GCM):
-    """Costs of a row that has one of two modes."""
-
-    def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
-        z = sample("z", lambda: self.z_dist(x))
-        u = sample("u", lambda: dist.Categorical(logits=z))
-        c = sample("c", lambda: shifted(self.c_dist(z, x), 2.0 * u - 1.0))
-        return sample("y", lambda: self.y_dist(c, x, r), obs=y)
 
 
 def posterior_of_kernel() -> PosteriorGuide:

@@ -6,12 +6,9 @@ import math
 
 import torch
 from order_event_cases import (
-    LOGITS,
-    dtypes,
     event_shapes,
     independent,
     outcomes,
-    random_parameters,
 )
 
 from pyro_gcm.distributions import (
@@ -63,25 +60,3 @@ def test_certainly_infinite_cost_never_happens(shape: tuple[int, ...]) -> None:
 
 
 # The distribution itself
-
-
-@dtypes
-@event_shapes
-def test_density_has_finite_gradients_also_at_infinity(
-    shape: tuple[int, ...], dtype: torch.dtype
-) -> None:
-    full = (20, *shape)
-    loc, scale = random_parameters(torch.Size(full), dtype)
-    logits = torch.tensor([*LOGITS, math.inf, 0.0] * 2, dtype=dtype)
-    logits = logits.reshape(20, *(1,) * (len(shape) - 1))
-    value = torch.randn(full, dtype=dtype)
-    value[::2] = math.inf
-    value[::3, ..., 0] = math.inf
-    value[1] = -math.inf
-    leaves = [leaf.requires_grad_() for leaf in (loc, scale, logits, value)]
-    cost = InfiniteCost(independent("Normal", loc, scale, len(shape)), logits)
-    log_p = cost.log_prob(value)
-    assert log_p.dtype == dtype
-    log_p.sum().backward()
-    assert all(leaf.grad.isfinite().all() for leaf in leaves)
-    assert not loc.grad[0].any()

@@ -12,6 +12,7 @@ from mpmath_reference import event_gradients, event_log_probs, normal_quantile, 
 from order_event_cases import (
     event_shapes,
     families,
+    hard_event,
     hard_revenues,
     independent,
     order_event,
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.event_forms import SMALLEST_PRODUCT
+from pyro_gcm.distributions.numerics import probit
 
 
 def event_at(family: str, u: Tensor) -> OrderEvent:
@@ -105,6 +107,17 @@ def test_probit_has_all_digits_in_both_tails(family: str, shape: tuple[int, int]
             sign = 1.0 if one < zero else -1.0
             want.append(sign * normal_quantile(min(zero, one), sign * start))
     assert worst_error(got.tolist(), want, 1e-2) <= 1e-11
+
+
+@event_shapes
+def test_probit_and_probability_of_infinite_costs_are_those_of_the_logarithms(
+    shape: tuple[int, ...],
+) -> None:
+    event, _ = hard_event("Logistic", 400, shape, torch.float64, infinite=True)
+    with torch.no_grad():
+        zero, one = event.log_probs64()
+        torch.testing.assert_close(event.rising_probit64(), probit(one, zero), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(event.probability64(), one.exp(), rtol=1e-9, atol=1e-300)
 
 
 @event_shapes

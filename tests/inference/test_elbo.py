@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
-from elbo_toy import FULL, ROWS, Toy, counts, given_rows, normal, random_rows, whole
+from elbo_toy import FULL, ROWS, Toy, counts, given_rows, random_rows, whole
 from torch import Tensor
 
 from pyro_gcm.inference import ImportanceWeightedELBO
@@ -52,34 +51,6 @@ def test_loss_and_gradients_equal_the_hand_written_bound_per_datum(
     log_w = toy.log_weights()
     assert log_w.shape == (num_particles, rows)
     same_loss_and_gradients(toy, loss, -(FULL / rows) * bound(log_w, alpha))
-
-
-def test_site_outside_the_plate_gives_weights_of_the_whole_batch() -> None:
-    toy = Toy(whole)
-    drawn = []
-
-    def model() -> None:
-        pyro.sample("shared", dist.Normal(0.0, 1.0))
-        toy.model()
-
-    def guide() -> None:
-        drawn.append(pyro.sample("shared", dist.Normal(1.0, 0.5)))
-        toy.guide()
-
-    elbo = ImportanceWeightedELBO(4, max_plate_nesting=1)
-
-    def by_hand() -> Tensor:
-        shared = torch.cat([draw.reshape(-1) for draw in drawn])
-        ratio = normal(shared, 0.0, 1.0) - normal(shared, 1.0, 0.5)
-        return ratio + toy.log_weights().sum(-1)
-
-    log_w = elbo.log_weights(model, guide)
-    assert log_w.shape == (4,)
-    torch.testing.assert_close(log_w, by_hand())
-    drawn.clear()
-    toy.drawn.clear()
-    loss = elbo.loss(model, guide)
-    torch.testing.assert_close(loss, math.log(4) - by_hand().logsumexp(0))
 
 
 def test_subsampled_plate_that_not_all_sites_share_is_refused_by_name() -> None:

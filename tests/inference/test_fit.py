@@ -59,20 +59,6 @@ def test_learning_rate_stays_without_a_schedule_and_follows_that_of_the_user(toy
     assert rates[1].tolist() == pytest.approx([0.02, 0.02 / 2**4, 0.02 / 2**8])
 
 
-def test_optimizer_of_the_user_makes_the_steps(toy: Rows) -> None:
-    made = []
-
-    def sgd(parameters: list[nn.Parameter], lr: float) -> torch.optim.Optimizer:
-        made.append(torch.optim.SGD(parameters, lr=lr, momentum=0.9))
-        return made[-1]
-
-    model = GCM(3, 2)
-    own: Any = {**QUICK, "epochs": 8, "optimizer": sgd}
-    loss = fit(model, *toy, **own, learning_rate=0.2).history.loss
-    assert loss.iloc[-1] < loss.iloc[0] - 0.05
-    assert len(made[0].param_groups[0]["params"]) == len(model.trained_parameters())
-
-
 def largest_step(toy: Rows, clip_norm: float | None) -> float:
     """Length of the first step of plain gradient descent with learning rate 1."""
     model = GCM(3, 2)

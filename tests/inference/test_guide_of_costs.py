@@ -96,7 +96,9 @@ def test_a_guide_that_respects_y_trains(program: str) -> None:
 def test_a_response_without_an_edge_is_trained(program: str) -> None:
     explicit = EXPLICIT[program](GCM(3, 1, z_dim=2, response="quantile"))
     x, r, y = rows()
-    losses = trained(explicit, autoguide.AutoNormal(explicit), (x, r[:, :1].sigmoid(), y))
+    columns = x, r[:, :1].sigmoid(), y
+    guide = autoguide.AutoNormal(explicit)
+    losses = trained(explicit, guide, columns, ImportanceWeightedELBO)
     assert all(map(math.isfinite, losses))
 
 

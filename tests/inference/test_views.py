@@ -43,22 +43,6 @@ def outcome_site(program: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
     return trace, trace.nodes["y"]
 
 
-@alternatives
-def test_recovered_costs_agree_with_every_outcome(options: dict[str, Any]) -> None:
-    model, x, r, y = pair("binary", rows=300, **options)
-    # Outcomes that the prior finds unlikely, too, and such as are drawn.
-    for revenue, observed in ((r, y), (r + 6.0, y), (r - 6.0, y), (r, None)):
-        trace = poutine.trace(uncollapse(model.model)).get_trace(x, revenue, observed)
-        c, outcome = (trace.nodes[name]["value"] for name in ("c", "y"))
-        assert c.shape == (300, *model.cost_shape)
-        happened = (c < model.revenue_map(revenue)).all(-1)
-        if len(model.cost_shape) == 2:
-            happened = happened.any(-1)
-        assert torch.equal(happened.double(), outcome)
-        assert c.isposinf().any() == ("p0" in options)
-        assert 0 < outcome.sum() < 300
-
-
 @responses
 @alternatives
 def test_uncollapse_keeps_the_joint_density_of_the_explicit_program(

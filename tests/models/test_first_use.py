@@ -96,16 +96,3 @@ def test_units_are_not_asked_for_where_they_are_known_or_not_needed() -> None:
     learned.learn_units(*data)
     assert messages(lambda: svi(learned, *data)) == []
     assert messages(lambda: fit(GCM(3, 2), *data, epochs=1, progress=False)) == []
-
-
-def test_a_second_fit_goes_on_from_the_first() -> None:
-    once, twice = GCM(3, 2), GCM(3, 2)
-    data = rows()
-    for model, epochs in ((once, [1]), (twice, [1, 1])):
-        for count in epochs:
-            fit(model, *data, epochs=count, progress=False)
-    again = GCM(3, 2)
-    again.load_state_dict(once.state_dict())
-    fit(again, *data, epochs=1, progress=False)
-    for first, second in zip(again.parameters(), twice.parameters(), strict=True):
-        assert torch.equal(first, second)

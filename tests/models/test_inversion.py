@@ -66,16 +66,6 @@ def test_prediction_as_it_is_rounded_reaches_levels_between_two_floats() -> None
                 assert (reached.double() >= level).all()
 
 
-def test_revenue_is_the_quantile_of_the_distribution_of_costs() -> None:
-    model, (x, r, y) = zoo.informative(GCM(3, 1, hidden=8)).double(), zoo.rows(count=20)
-    model.learn_units(x, r[:, :1], y)
-    for level in (0.2, 0.5, 0.95):
-        found = model.required_revenue(x, level)
-        below = model.cost(x).cdf(found[:, None])
-        torch.testing.assert_close(below, torch.full_like(below, level), rtol=0, atol=1e-9)
-    assert (model.required_revenue(x, 0.9) > model.required_revenue(x, 0.5)).all()
-
-
 def test_level_that_no_revenue_reaches_or_every_one_does_is_infinite() -> None:
     model, x, r, _ = some_model("constant p0")
     most = torch.sigmoid(-model.infinite_net.logits).item()

@@ -107,10 +107,3 @@ def test_draws_agree_with_outcomes_that_hardly_ever_happen(dtype: torch.dtype) -
     assert (draws.log_evidence < -8.0).all()
     assert (compared(model, r, draws) == (y == 1.0)).all()
     assert draws["c"].isfinite().all()
-
-
-def test_draws_without_an_outcome_agree_with_the_outcome_drawn() -> None:
-    r = prices(200, 1e4, 1.0)
-    for model in (model_of(r=r), model_of(r=r, p0="constant")):
-        draws = model.posterior(torch.randn(200, 3), r, num_samples=1000)
-        assert ((draws["c"] < r).all(-1) == (draws["y"] == 1.0)).all()

@@ -53,17 +53,6 @@ def test_more_samples_change_predictions_little_and_for_the_better() -> None:
     assert errors[128].max() < 0.01
 
 
-@dtypes
-def test_distribution_of_costs_is_the_prediction_of_a_plain_model(dtype: torch.dtype) -> None:
-    model = trained(dtype=dtype)
-    x, r = rows(150, dtype=dtype)
-    cost = model.cost(x)
-    assert (cost.batch_shape, cost.event_shape) == ((150,), (2,))
-    tolerance = 1e-11 if dtype == torch.float64 else 1e-6
-    torch.testing.assert_close(cost.cdf(r), model.predict(x, r), rtol=0, atol=tolerance)
-    assert cost.mean.dtype == dtype
-
-
 # Inputs
 
 

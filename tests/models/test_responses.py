@@ -100,17 +100,3 @@ def test_response_from_outside_works_everywhere_or_is_refused_by_name(kind: type
     ):
         with pytest.raises((AttributeError, ValueError), match=message):
             call()
-
-
-def test_a_prediction_from_a_mixin_is_used() -> None:
-    class Twice:
-        def predict(self, p_y):
-            return 2.0 * super().predict(p_y)  # type: ignore[misc]
-
-    class Mine(Twice, Continuous):
-        pass
-
-    x, r = torch.randn(5, 3), torch.randn(5, 2)
-    makes = (lambda: Continuous(3, 4)), (lambda: Mine(3, 4))
-    plain, doubled = (zoo.make(response=make).predict(x, r) for make in makes)
-    torch.testing.assert_close(doubled, 2.0 * plain)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*effective sample size below 10
 CASES = [
     *(("plain", change) for change in changed_stories.CHANGES),
     *(("implicit", change) for change in changed_stories.CHANGES),
-    *(("members", "shared"), ("joint", "z_dist"), ("implicit, joint", "y_dist")),
+    *(("members", "site"), ("joint", "z_dist"), ("implicit, joint", "y_dist")),
     *(("alternatives", "c_dist"), ("ordinal", "shared"), ("continuous", "site")),
     *(("survival", "z_dist"), ("distribution", "c_dist"), ("implicit, one kernel", "site")),
 ]
@@ -37,6 +37,11 @@ def test_log_likelihoods_of_draws_are_those_of_the_program(kind: str, change: st
     values, weights = model.eval().surface_draws(few.x, few.r)
     mean = values.mean(0) if weights is None else (values * weights).sum(0)
     torch.testing.assert_close(model.surface(few.x, few.r), mean, rtol=1e-9, atol=1e-9)
+    if isinstance(model, GCM) and model.response.is_probability:
+        level = float(model.predict(few.x, few.r).mean())
+        needed = model.required_revenue(few.x, level)
+        at = torch.stack([needed, model.r_standardizer.loc[1].expand(5)], 1)[needed.isfinite()]
+        assert (model.predict(few.x[needed.isfinite()], at) >= level).all()
     draws = model.posterior(*few, num_samples=6, num_proposals=64, progress=False)
     assert set(model.latent_shapes()) - set(model.prediction_plan.informed) <= set(draws)
     found = model.log_likelihood(*few, sites=draws)

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.validation import shown, warn_user
+from pyro_gcm._utils.validation import warn_user
 from pyro_gcm.estimators.encoding import ColumnEncoding
 from pyro_gcm.estimators.targets import Array
-from pyro_gcm.estimators.training import Trained, TrainingRows
+from pyro_gcm.estimators.training import Trained, TrainingRows, yes_no_or_auto
 from pyro_gcm.models import GCM, IGCM, MemberGCM
 
 #: Distance between the logits of mean and rate that is left, and steps at most.
@@ -38,10 +38,7 @@ def check_calibrate(value: Any, left_out: int) -> None:
 
     :param left_out: by how many members each row is left out.
     """
-    value = bool(value) if isinstance(value, np.bool_) else value
-    if not isinstance(value, bool | str) or value not in (True, False, "auto"):
-        raise ValueError(f'calibrate must be "auto", True or False, got {shown(value)}')
-    if value is True and not left_out:
+    if yes_no_or_auto("calibrate", value) is True and not left_out:
         raise ValueError(
             "calibrate=True needs predictions of rows that members leave out: prior='members' with "
             "two members or more, 20 rows or more, and early_stopping=True, which is the default "

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 
 from pyro_gcm._utils.torch_state import Randomness, one_thread
@@ -21,11 +20,16 @@ from pyro_gcm._utils.validation import (
     shown,
     told_once,
 )
-from pyro_gcm.estimators.training import Trained, TrainingPlan, TrainingRows, trained
+from pyro_gcm.estimators.training import (
+    Trained,
+    TrainingPlan,
+    TrainingRows,
+    trained,
+    yes_no_or_auto,
+)
 from pyro_gcm.inference.epochs import MOST
 from pyro_gcm.inference.training_data import weighed
 from pyro_gcm.models import GCM, IGCM, MemberGCM
-from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.build import cost_shape_of
 from pyro_gcm.models.members import CROSSED_ROWS, MemberSettings, member_map, warn_of_few
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
@@ -82,7 +86,7 @@ def fit_members(
     >>> fit_members(x, r, y, progress=False).model.predict(x[:4], r[:4]).shape
     torch.Size([4])
     """
-    stops = stops_of(early_stopping)
+    stops = yes_no_or_auto("early_stopping", early_stopping)
     if settings is not None and not isinstance(settings, MemberSettings):
         raise TypeError(f"settings must be MemberSettings, got {shown(settings)}")
     one_of("response", response, list(RESPONSES))
@@ -111,20 +115,19 @@ def gcm_plan(options: Any, response: str | Response, rows: TrainingRows) -> Trai
 
     :param response: as `GCM` takes it.
     """
-    training, sizes, stops = _asked(options)
     p0 = getattr(options, "cured", None)
-    if p0 is not None:  # several costs have late events that pass for ones that never come
-        sizes = {"alternatives": 1, "costs": 1, **sizes}
+    # Several costs have late events that pass for ones that never come.
+    event = {} if p0 is None else {"alternatives": 1, "costs": 1}
     if not isinstance(options.prior, str) or options.prior != "members":
-        sizes |= {"prior": options.prior, "p0": p0}
-        return _plain(options, GCM, response, rows, training, sizes, stops)
+        return _plain(options, response, rows, GCM, prior=options.prior, p0=p0, **event)
+    training, sizes, stops = _asked(options)
     if options.dropout is not None:
         training["dropout"] = options.dropout
     if "hidden" in sizes:
         sizes["width"] = sizes.pop("hidden")
     members = positive_int("members", options.members)
     settings = MemberSettings.for_response(response, *rows.shape)
-    settings = replace(settings, members=members, **sizes, **training)
+    settings = replace(settings, members=members, **{**event, **sizes}, **training)
     searches, count = options.epochs is None, rows.shape[0]
     if searches:
         warn_of_few(count)
@@ -160,14 +163,12 @@ def members_plan(
         settings = replace(settings, scaling="input")
     most = MOST * settings.epochs if left_out and searches else settings.epochs
 
-    def build(seed: int) -> MemberGCM:
+    def build(seed: int) -> tuple[MemberGCM, dict[str, Any]]:
         own: Any = {"response": deepcopy(response), "p0": p0, "ordered": ordered}
-        return build_members(settings, *columns, seed=seed, **own)
+        model = build_members(settings, *columns, seed=seed, **own)
+        return model, vars(settings.training(model)) | {"epochs": most}
 
-    def of_training(model: MemberGCM) -> dict[str, Any]:
-        return vars(settings.training(model)) | {"epochs": most}
-
-    return TrainingPlan(build, of_training, left_out=left_out, settings=settings)
+    return TrainingPlan(build, left_out=left_out, settings=settings)
 
 
 def build_members(
@@ -209,23 +210,21 @@ def build_members(
 
 def igcm_plan(options: Any, response: str | Response, rows: TrainingRows) -> TrainingPlan:
     """An IGCM, as the options of an estimator have it; see `gcm_plan`."""
-    return _plain(options, IGCM, response, rows, *_asked(options))
+    return _plain(options, response, rows, IGCM)
 
 
 def _plain(
     options: Any,
-    make: Callable[..., GCM | IGCM],
     response: str | Response,
     rows: TrainingRows,
-    training: Mapping[str, Any],
-    parts: Mapping[str, Any],
-    stops: bool | str,
+    make: Callable[..., GCM | IGCM],
+    **parts: Any,
 ) -> TrainingPlan:
     """A model that is trained with the defaults of `fit`, but for the options that are given.
 
     Its epochs are searched for unless they are given or rows are few.
     """
-    count, x_dim, r_dim = rows.shape
+    (training, sizes, stops), (count, x_dim, r_dim) = _asked(options), rows.shape
     searches = stops is not False and count >= CROSSED_ROWS.start
     if searches and rows.groups is not None:
         raise ValueError(
@@ -233,18 +232,16 @@ def _plain(
             "that no rows are held out, or groups=None"
         )
 
-    def build(seed: int) -> GCM | IGCM:
-        return make(x_dim, r_dim, response=deepcopy(response), seed=seed, **parts)
+    def build(seed: int) -> tuple[GCM | IGCM, dict[str, Any]]:
+        model = make(x_dim, r_dim, response=deepcopy(response), seed=seed, **{**parts, **sizes})
+        return model, {**vars(model.training_defaults(count)), **training}
 
-    def of_training(model: OrderEventModel) -> dict[str, Any]:
-        return {**vars(model.training_defaults(count)), **training}
-
-    return TrainingPlan(build, of_training, searches=searches)
+    return TrainingPlan(build, searches=searches)
 
 
 def _asked(options: Any) -> tuple[dict[str, Any], dict[str, Any], bool | str]:
     """Options of the training and sizes of the model without those that are None; when it stops."""
-    stops = stops_of(options.early_stopping)
+    stops = yes_no_or_auto("early_stopping", options.early_stopping)
     if stops == "auto" and options.epochs is not None:
         stops = False  # a number of epochs that was asked for is not looked for
     training, sizes = (
@@ -252,11 +249,3 @@ def _asked(options: Any) -> tuple[dict[str, Any], dict[str, Any], bool | str]:
         for of in (_OF_TRAINING, _OF_MODELS)
     )
     return training, sizes, stops
-
-
-def stops_of(given: Any) -> bool | str:
-    """The option `early_stopping`, checked."""
-    given = bool(given) if isinstance(given, np.bool_) else given
-    if not isinstance(given, bool | str) or given not in (True, False, "auto"):
-        raise ValueError(f'early_stopping must be "auto", True or False, got {shown(given)}')
-    return given

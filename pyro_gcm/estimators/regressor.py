@@ -211,13 +211,11 @@ class GCMRegressor(RealOutcome, Answers):
         held, learn = rows.parted(VALIDATION, _MOST_ROWS, seed)
         scores = {}
         for name in CHOICES:
-            plan = self._plan(name, learn)
-            model = plan.build(seed)
+            model, options = self._plan(name, learn).build(seed)
             stops = {"patience": PATIENCE, "schedule": SCHEDULE}
             more = {"validation": tuple(held[:3]), "seed": seed, "sample_weight": learn.weight}
-            options = {**plan.options(model), **common, **more, **stops}
             # The weights that are best for the others are kept.
-            fit(model, *learn[:3], **options)
+            fit(model, *learn[:3], **{**options, **common, **more, **stops})
             found = model.predictive(held.x, held.r).crps(held.y).cpu().double()
             scores[name] = float((held.weights * found).sum())
         return min(scores, key=scores.__getitem__)

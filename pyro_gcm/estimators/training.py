@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from pyro_gcm._utils.validation import shown
 from pyro_gcm.inference import Crossed, FitResult, cross_fit, fit, search_epochs
 from pyro_gcm.inference.epochs import SCHEDULE
-from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.models.members import MemberSettings
 
 #: Rows of a prior, at most.
@@ -118,16 +119,14 @@ class TrainingRows(NamedTuple):
 class TrainingPlan:
     """A model and how it is trained.
 
-    :param build: function seed -> untrained model.
-    :param options: function model -> options of `fit`.
+    :param build: function seed -> untrained model and options of its `fit`.
     :param prior: weight of `TrainingRows.with_prior`, as a number of rows; 0 for none.
     :param left_out: by how many members each row is left out, which say when to stop.
     :param searches: whether to search for the number of epochs.
     :param settings: of members.
     """
 
-    build: Callable[[int], GCM | IGCM]
-    options: Callable[[Any], Mapping[str, Any]]
+    build: Callable[[int], tuple[Any, dict[str, Any]]]
     prior: float = 0.0
     left_out: int = 0
     searches: bool = False
@@ -203,8 +202,7 @@ def trained(
     :param like: of an earlier training, whose epochs are taken in place of those of the plan.
     :param common: options of `fit`.
     """
-    model = plan.build(seed)
-    options = dict(plan.options(model))
+    model, options = plan.build(seed)
     if like is not None:
         options["epochs"] = like.best_epoch
         if plan.left_out or plan.searches:
@@ -220,3 +218,11 @@ def trained(
     if like is None and plan.searches:
         options |= {"epochs": search_epochs(model, *columns, **options), "schedule": SCHEDULE}
     return Trained(model, fit(model, *columns, **options), settings=plan.settings)
+
+
+def yes_no_or_auto(name: str, value: Any) -> bool | str:
+    """An option that is a boolean, of numpy too, or "auto"; others are refused."""
+    value = bool(value) if isinstance(value, np.bool_) else value
+    if not isinstance(value, bool | str) or value not in (True, False, "auto"):
+        raise ValueError(f'{name} must be "auto", True or False, got {shown(value)}')
+    return value

@@ -130,7 +130,7 @@ def fit(
             warnings.warn(f"column {name!r} has the same value in all rows", stacklevel=1)
     settings: dict[str, Any] = {"epochs": epochs, "bootstrap": bootstrap, "device": device}
     settings |= {"members": members, "random_state": seed, "verbose": not output.quiet}
-    name = KINDS[found.kind].classes[0]
+    name = KINDS[found.kind]
     estimator = getattr(estimators, name)(monotonic_cst=directions, **settings, **found.options)
     output.note(f"fitting a {name} to {len(train)} rows")
     with blamed(f"DATA {data}"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,27 +28,21 @@ BLOCK = 8192
 Columns = dict[str, Values]
 
 
-class Kind(NamedTuple):
-    """The response of a kind of model, and the estimators that are of it."""
-
-    response: str
-    classes: tuple[str, ...]
-
-
-#: All kinds, by name.
+#: All kinds, and the estimator that the command line fits for each.
 KINDS = {
-    "classifier": Kind("binary", ("GCMClassifier", "IGCMClassifier")),
-    "regressor": Kind("continuous", ("GCMRegressor", "IGCMRegressor")),
-    "distribution": Kind("distribution", ("GCMRegressor",)),
-    "ordinal": Kind("ordinal", ("GCMOrdinal",)),
-    "survival": Kind("survival", ("GCMSurvival",)),
+    "classifier": "GCMClassifier",
+    "regressor": "GCMRegressor",
+    "distribution": "GCMRegressor",
+    "ordinal": "GCMOrdinal",
+    "survival": "GCMSurvival",
 }
 
 
 def kind_of(response: str) -> str:
     """The kind of an estimator by its `response`: see `KINDS`."""
-    found = (name for name, kind in KINDS.items() if kind.response == response)
-    return next(found, "regressor")  # whose response may be left to the rows
+    if response == "binary":
+        return "classifier"
+    return response if response in KINDS else "regressor"  # whose response rows may settle
 
 
 def monotone_prediction(estimator: Any, X: Any) -> Array:
@@ -100,11 +94,7 @@ def quantile_names(quantiles: Sequence[float]) -> list[str]:
 
 
 def predictions(
-    estimator: Any,
-    X: Any,
-    quantiles: Sequence[float] = (),
-    level: float | None = None,
-    labels: Sequence[Any] | None = None,
+    estimator: Any, X: Any, quantiles: Sequence[float] = (), level: float | None = None
 ) -> Columns:
     """Return the columns of predictions, by name, for a table X of n rows.
 
@@ -115,10 +105,24 @@ def predictions(
       `median` level, and `mean_place`.
 
     With a level they are followed by `lower` and `upper`, the ends of `predict_bands`.
-
-    :param labels: what the classes or levels are called; as in `fit` by default.
     """
-    found = _of_kind(estimator, X, quantiles, labels)
+    kind, one = kind_of(estimator.response), monotone_prediction(estimator, X)
+    if kind == "classifier":
+        column = estimator.event_column_
+        classes = estimator.classes_[np.where(one > 0.5, column, 1 - column)]
+        found: Columns = {"probability": one, "class": classes}
+    elif kind == "ordinal":
+        names = [f"probability_{name}" for name in estimator.classes_]
+        found = dict(zip(names, estimator.predict_proba(X).T, strict=True))
+        found |= {"level": estimator.predict(X), "median": estimator.predict_median(X)}
+        found["mean_place"] = one
+    elif kind == "survival":
+        found = {"risk": one, "median": estimator.predict_median(X)}
+    else:
+        found = {"mean": one}
+    if quantiles:
+        ask = getattr(estimator, "predict_quantiles", None) or estimator.predict_quantile
+        found.update(zip(quantile_names(quantiles), ask(X, quantiles).T, strict=True))
     if level is not None:
         bands = estimator.predict_bands(X, level)
         found |= {"lower": bands.lower, "upper": bands.upper}
@@ -143,32 +147,6 @@ def in_blocks(of_rows: Callable[[slice], Columns], rows: int, *, progress: bool 
                 raise
             bar.update(min(BLOCK, rows - start))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def _of_kind(
-    estimator: Any, X: Any, quantiles: Sequence[float], labels: Sequence[Any] | None
-) -> Columns:
-    kind, one = kind_of(estimator.response), monotone_prediction(estimator, X)
-    if kind in ("classifier", "ordinal"):
-        names = estimator.classes_ if labels is None else np.array(list(labels), dtype=object)
-        if kind == "classifier":
-            column = estimator.event_column_
-            return {"probability": one, "class": names[np.where(one > 0.5, column, 1 - column)]}
-        shares = estimator.predict_proba(X)
-        return {
-            **{f"probability_{name}": shares[:, at] for at, name in enumerate(names)},
-            "level": estimator.predict(X),
-            "median": estimator.predict_median(X),
-            "mean_place": one,
-        }
-    of_times = kind == "survival"
-    found: Columns = {"risk" if of_times else "mean": one}
-    if of_times:
-        found["median"] = estimator.predict_median(X)
-    if quantiles:
-        ask = estimator.predict_quantile if of_times else estimator.predict_quantiles
-        found.update(zip(quantile_names(quantiles), ask(X, quantiles).T, strict=True))
-    return found
 
 
 def scores(estimator: Any, X: pd.DataFrame, y: Any) -> dict[str, float]:

@@ -117,7 +117,7 @@ def test_the_longest_fits_begin_first_and_a_seed_that_is_there_is_not_run_again(
         study.main(options(study, tmp_path, "--setting", "paper", *more))
     assert groups == [
         [("MLP", 0)], [("PWL", 0)],
-        [("GCM", 0)], [("GCM", 1)], [("MLP", 1)], [("PWL", 1)],
+        [("GCM", 0), ("GCM", 1)], [("MLP", 1)], [("PWL", 1)],
     ]  # fmt: skip
     assert "2 of 6 fits are there already" in capsys.readouterr().out
 

@@ -163,7 +163,6 @@ OF_PARTS: list[tuple[Callable[[], Any], str]] = [
     (lambda: MemberEncoder(3, hidden=()), "hidden"),
     (lambda: MemberEncoder(3, dropout=1.0), "dropout"),
     (lambda: MemberEncoder(3, scaling="both"), "scaling"),
-    (lambda: TabularFeatures(3, ordered=[[0, 1], [1, 2]]), "ordered"),
     (lambda: ConditionalMixture(3, 2, components=0), "components must be .* got 0"),
     (lambda: ConditionalCategorical(3, 1), "categories must be .* got 1"),
     (lambda: ConditionalFlow(3, 2, transforms=0), "transforms must be .* got 0"),

@@ -76,17 +76,12 @@ def test_a_split_has_every_row_once_and_at_most_as_many_as_asked(toy):
 
 def test_invented_rows_are_of_no_applicant_and_gaps_are_in_directed_columns(toy):
     made = invented(toy.X, 300, seed=0)
-    assert [*made] == [*toy.X]
     known = {tuple(row) for row in toy.X[["debt", "age", "income"]].dropna().to_numpy()}
     assert not known & {tuple(row) for row in made[["debt", "age", "income"]].to_numpy()}
-    assert (made["age"] == made["age"].round()).all()
     gaps = with_gaps(toy.X_test, DIRECTIONS, seed=0)
     assert 0.1 < gaps["debt"].isna().mean() < 0.3
     assert gaps["age"].notna().all()
-    unseen = with_unseen_levels(toy.X_test)
-    assert unseen is not None
-    assert set(unseen["town"]) == {"never seen"}
-    assert with_unseen_levels(toy.X_test[["debt"]]) is None
+    assert set(with_unseen_levels(toy.X_test)["town"]) == {"never seen"}
 
 
 # Methods.
@@ -157,17 +152,14 @@ def test_the_price_is_what_the_free_model_is_better_by():
 
 
 def test_intervals_of_resampled_rows_are_summed_up_over_splits():
-    of = {(m, f"{score}, price {end}"): [value, value + 0.1 * (score == "log loss")]
-          for score in SCORES
-          for m, low in (("LightGBM", -0.04), ("XGBoost", 0.02))
-          for end, value in (("from", low), ("to", low + 0.03))}  # fmt: skip
-    rows = table(of, dataset="heloc", variant="free", settings="{}")
-    of_lightgbm, of_xgboost = resampled(rows, "heloc").splitlines()[2:]
-    assert of_lightgbm.startswith(
-        "| LightGBM | -0.0400 to -0.0100 (below on 2) | 0.0100 to 0.0400 (above on 1, below on 1) |"
-    )
-    assert of_xgboost.startswith("| XGBoost | 0.0200 to 0.0500 (above on 2) |")
-    assert told_on_every_split(rows) == "LightGBM (HELOC, below); XGBoost (HELOC, above)"
+    low = {("LightGBM", f"{score}, price from"): [-0.04, 0.01] for score in SCORES}
+    high = {("LightGBM", f"{score}, price to"): [-0.01, 0.03] for score in SCORES}
+    rows = table({**low, **high}, dataset="heloc", variant="free", settings="{}")
+    line = resampled(rows, "heloc").splitlines()[2]
+    assert line.startswith("| LightGBM | -0.0150 to 0.0100 (above on 1, below on 1) |")
+    assert told_on_every_split(rows) == "none"
+    below = rows.assign(value=-rows["value"].abs())
+    assert told_on_every_split(below) == "LightGBM (HELOC, below)"
 
 
 def test_methods_stand_ahead_or_behind_where_the_paired_difference_says_so():
@@ -178,7 +170,6 @@ def test_methods_stand_ahead_or_behind_where_the_paired_difference_says_so():
     rows = table({**auc, **loss}, dataset="heloc", variant="constrained", settings="{}")
     rows = pd.concat([rows, rows.assign(dataset="taiwan")])
     assert standing(rows, "AUC", "ahead") == "LightGBM (HELOC, Taiwan)"
-    assert standing(rows, "AUC", "behind") == "YDF (HELOC, Taiwan)"
     assert standing(rows, "log loss", "ahead") == "YDF (HELOC, Taiwan)"
 
 
@@ -199,12 +190,15 @@ def test_the_board_finds_falls_of_a_model_that_falls_and_none_of_one_that_does_n
         assert credit_falls.searched(rising, X, fit).violations == 0
         found = credit_falls.searched(lambda X: 1.0 - rising(X), X, fit)
     assert found.violations > 100
-    cells = {("LightGBM", "pairs"): [300], ("LightGBM", "falls"): [found.violations],
-             ("LightGBM", "largest drop"): [found.largest_drop],
-             ("XGBoost", "pairs"): [300],
-        ("XGBoost", "rounding"): [1],
-        ("LightGBM", "rounding"): [0], ("XGBoost", "falls"): [0],
-             ("XGBoost", "largest drop"): [0], ("YDF", "refused"): [1]}  # fmt: skip
+    fell = {
+        "pairs": 300,
+        "falls": found.violations,
+        "rounding": 0,
+        "largest drop": found.largest_drop,
+    }
+    kept = {"pairs": 300, "falls": 0, "rounding": 1, "largest drop": 0}
+    counts = {"LightGBM": fell, "XGBoost": kept, "YDF": {"refused": 1}}
+    cells = {(m, metric): [v] for m, own in counts.items() for metric, v in own.items()}
     rows = table(cells, dataset="heloc", variant="constrained", protocol="invented")
     lines = credit_falls.board(rows, "heloc").splitlines()
     assert f"| {found.violations:,} of 300 (" in lines[2]
@@ -214,15 +208,3 @@ def test_the_board_finds_falls_of_a_model_that_falls_and_none_of_one_that_does_n
     assert credit_falls.named(rows, "fell") == "LightGBM"
     assert credit_falls.named(rows, "exact") == "none"
     assert largest_falls(rows)["LightGBM"] == 100 * found.largest_drop
-
-
-def test_two_rows_are_made_simple_and_still_fall():
-    pair = pd.DataFrame({"debt": [20.3, 20.9], "age": [40.2, 40.2], "arrears": [1.2, 3.1]})
-
-    def predict(X):
-        return np.where(X["arrears"].to_numpy() > 2.0, 0.2, 0.6) + 0.001 * X["debt"].to_numpy()
-
-    found = credit_falls.simple(pair, ["debt", "arrears"], predict)
-    assert found["debt"].tolist() == [20.0, 20.0]
-    assert found["arrears"].tolist() == [1.0, 3.0]
-    assert found["age"].tolist() == [40.2, 40.2]

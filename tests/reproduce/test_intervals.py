@@ -8,7 +8,6 @@ import pytest
 from scipy import stats
 from toys import row, table
 
-from reproduce import intervals
 from reproduce.intervals import Interval, mean_interval, meet, paired_interval
 from reproduce.rendering import tables
 from reproduce.rendering.markdown import shown
@@ -70,22 +69,6 @@ def test_diverged_fits_are_counted_and_shown():
     one = mean_interval(FIRST[:1])  # which has no interval and excludes nothing
     assert math.isnan(one.half)
     assert not one.excludes(0.0)
-
-
-@pytest.mark.parametrize("lower", [True, False])
-def test_positive_differences_are_worse(lower):
-    lacking = pd.Series([math.nan] * 4)  # a method without a number is last
-    ranked = intervals.ranking({"c": lacking, "a": FIRST, "b": SECOND}, lower)
-    assert [place.method for place in ranked] == [*("ba" if lower else "ab"), "c"]
-    assert ranked[1].behind.mean == pytest.approx(0.0175)
-
-
-def test_a_method_that_lacks_a_hard_split_is_not_put_first() -> None:
-    whole, partial = pd.Series([0.8, 0.8, 0.8, 0.6]), pd.Series([0.79, 0.79, 0.79, math.nan])
-    places = intervals.ranking({"B": partial, "A": whole}, lower_is_better=False)
-    assert [place.method for place in places] == ["A", "B"]
-    assert places[0].score.mean == pytest.approx(0.8)
-    assert [(place.score.count, place.score.diverged) for place in places] == [(3, 0), (3, 1)]
 
 
 def test_a_method_that_lacks_an_easy_split_is_not_put_last():

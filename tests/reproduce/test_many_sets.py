@@ -36,14 +36,6 @@ def test_gains_are_log_ratios_of_errors_on_shared_splits():
     assert logs.loc["b", "XGBoost"] == pytest.approx(-2.0)
 
 
-def test_every_experiment_has_members_of_its_own():
-    search = table_of({("a", "Members"): [2.0], ("a", "LightGBM"): [3.0]}, lambda name: "RMSE")
-    splits = {("a", "Members"): [4.0], ("a", "MM"): [8.0]}
-    public = table_of(splits, lambda name: "RMSE").assign(experiment="public")
-    found = many_sets.gains(pd.concat([search, public]), "error").loc["a"]
-    assert found.to_dict() == pytest.approx({"LightGBM": math.log(1.5), "MM": math.log(2.0)})
-
-
 def test_the_test_is_exact_and_corrected():
     rng = np.random.default_rng(0)
     scores = {}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.stats import norm
-from toys import options, table
+from toys import table
 
 from reproduce.curves import distribution, intervals, ordinal
 from reproduce.curves.distribution import METHODS as OF_NUMBERS
@@ -86,15 +86,6 @@ def test_scores_of_distributions():
     assert "log score" not in found
 
 
-def test_scores_of_intervals():
-    """The ends are -1 and 1, or the other way round; y is 3 in one of two rows."""
-    rows = Table(np.empty((2, 0)), np.zeros((2, 1)), np.array([0.0, 3.0]))
-    found = intervals.scores(np.tile([1.0, -1.0], (2, 1)), rows, rows)
-    assert found["coverage"] == 0.5
-    assert found["width"] == pytest.approx(2.0 / 1.5)  # in standard deviations of y
-    assert found["interval score"] == pytest.approx((2.0 + 20.0 * 2.0 / 2) / 1.5)
-
-
 def test_the_best_is_bold_and_holm_tells_the_others_apart():
     cells = {
         ("Members", "RPS"): [0.50, 0.51, 0.49, 0.50],
@@ -156,11 +147,3 @@ def test_a_rival_of_distributions_is_one(name):
     at_median = np.diag(predicted.cdf(quantiles[:, 1]))
     assert (at_median >= 0.49).all()
     assert distribution.scores(predicted, learn, test)["CRPS"] < 1.2
-
-
-@pytest.mark.parametrize("study", [ordinal, distribution])
-def test_a_study_prints_its_tables(study, tmp_path, capsys):
-    methods = ["Frequencies"] if study is ordinal else ["Linear normal"]
-    chosen = ["--datasets", "simulated", "--methods", *methods]
-    study.STUDY.main(options(study.STUDY, tmp_path, "--quick", "--jobs", "1", *chosen))
-    assert f"| {methods[0]} | **" in capsys.readouterr().out

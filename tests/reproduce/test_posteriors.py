@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
-import pandas as pd
 import pytest
-import torch
 from scipy import stats
 
 from reproduce.posteriors import references, study
-from reproduce.posteriors.models import model_of, rows_of
 from reproduce.posteriors.references import PROBLEMS
-from reproduce.runs import COLUMNS, Fit
+from reproduce.runs import Fit
 
 STORED = references.stored()
 
@@ -56,21 +51,6 @@ def test_stored_moments_are_computed_anew(name):
         assert found.log_evidence == pytest.approx(stored.log_evidence, abs=1e-4)
 
 
-def test_the_index_has_the_rows_shapes_and_units_of_every_problem():
-    index = json.loads(references.FILE.read_text(encoding="utf-8"))
-    assert list(index["problems"]) == list(PROBLEMS)
-    for name, own in index["problems"].items():
-        p = PROBLEMS[name]
-        assert own["numbers"] == p.numbers
-        assert [own[key] for key in "xry"] == [references._plain(getattr(p, key)) for key in "xry"]
-        assert own["resolution"] <= 1e-5
-        sites = {q["name"].partition("[")[0] for q in own["quantities"]}
-        assert sites >= {"z", "c"}
-        for q in own["quantities"]:
-            assert q["shape"] == [len(q["mean"])] == [len(q["sd"])] == [len(p.x)]
-            assert q["unit"]
-
-
 @pytest.mark.parametrize("name", [name for name in PROBLEMS if name != "far_tails"])
 def test_draws_of_the_library_are_those_of_the_reference(name):
     """The largest of some thirty errors, in Monte Carlo errors."""
@@ -86,39 +66,5 @@ def test_a_guide_that_has_not_seen_y_is_found_to_be_off():
     assert scores["sd error"] > 0.3
 
 
-def test_the_error_of_an_evidence_is_unknown_where_no_proposal_is_near():
-    """By the delta method it would be 1 nat at most, for an estimate that is wrong by several."""
-    options = {"num_samples": 500, "num_proposals": 4096, "progress": False}
-    with pytest.warns(UserWarning, match="effective sample size below 100") as told:
-        draws = model_of("far_tails").posterior(*rows_of("far_tails"), **options)
-    wanted = torch.tensor([row.log_evidence for row in STORED["far_tails"]])
-    off, error = (draws.log_evidence - wanted).abs(), draws.log_evidence_error
-    assert (off[2:] > 2.0).all()
-    assert error[2:].isinf().all()
-    assert error[0].isfinite()
-    assert off[0] < 5.0 * error[0]
-    high = bool((draws.pareto_k > 0.7).any())
-    assert ("Pareto k" in str(told[0].message)) == high
-
-
 def fit_of(dataset, method, size):
     return Fit("posteriors", dataset, "default", "known", "0", 0, method, f'{{"size":{size}}}')
-
-
-def rows_in_table(fits, run):
-    return pd.DataFrame(
-        [
-            {**vars(fit), "metric": metric, "value": value, "seconds": 0.0, "epochs": 0}
-            for fit in fits
-            for metric, value in run(fit).items()
-        ],
-        columns=COLUMNS,
-    )
-
-
-def test_reports_have_a_row_for_each_method():
-    methods = ["exact draws", "guide posterior_full"]
-    fits = [fit_of("one_cost", method, size=0.02) for method in methods]
-    lines = study.report(rows_in_table(fits, study.run)).splitlines()
-    assert lines[0] == "|  | one_cost |"
-    assert [line.split(" | ")[0] for line in lines[2:]] == [f"| {method}" for method in methods]

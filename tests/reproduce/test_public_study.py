@@ -9,7 +9,7 @@ from toys import load_as, options, toy
 
 from pyro_gcm import audit_monotonicity, fit_members
 from pyro_gcm.models.members import MemberSettings
-from reproduce import methods, public, quantile, runs
+from reproduce import methods, public, runs
 from reproduce.methods import METHODS, Rows, train
 from reproduce.public import candidates
 from reproduce.runs import Fit, as_json
@@ -75,17 +75,6 @@ def test_held_out_trains_on_the_training_rows_of_its_split_only(given, method, m
         assert given[1] == (method, dataset().split(0)[0][:30].tolist())
 
 
-def test_the_violation_rate_is_that_of_random_pairs(given, monkeypatch):
-    class Falls:
-        def predict(self, x, r):
-            return torch.sigmoid(-r.sum(1))
-
-    monkeypatch.setattr(public, "train", lambda *arguments, **options: (Falls(), None))
-    monkeypatch.setattr(public, "AUDITED_PAIRS", 2000)
-    rate = public.run(fit("held-out", "MM"))["violation rate"]
-    assert 0.6 < rate < 1.0  # the closest pairs fall by less than rounding
-
-
 @pytest.mark.parametrize(
     ("name", "response", "most"), [("compas", "binary", 1000), ("blog", "continuous", 50)]
 )
@@ -111,15 +100,13 @@ def test_tuning_trains_and_judges_inside_the_training_part(
     assert scores[VALIDATION_LOSS] == pytest.approx(float(expected), rel=1e-5)
 
 
-@pytest.mark.parametrize("module", [public, quantile])
-def test_other_errors_are_not_taken_for_divergence(given, module, monkeypatch):
+def test_other_errors_are_not_taken_for_divergence(given, monkeypatch):
     def fails(*arguments, **options):
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(module, "train", fails)
-    of_quantile = Fit("e", "simulation", "default", "tuned", "", 0, "GCM", as_json({"steps": 2}))
+    monkeypatch.setattr(public, "train", fails)
     with pytest.raises(RuntimeError, match="out of memory"):
-        module.run(fit("held-out") if module is public else [of_quantile])
+        public.run(fit("held-out"))
 
 
 def fits_of(arguments):
@@ -171,14 +158,3 @@ def test_members_of_the_tables_are_those_of_the_library(given, tmp_path, monkeyp
     assert set(table["dataset"]) == {"compas", "auto_mpg"}
     assert set(table["method"]) == {"Members, default"}
     assert np.isfinite(table["value"]).all()
-
-
-def test_members_are_fitted_on_the_splits_of_both_rounds_without_a_search(tmp_path):
-    some = ["--datasets", "adult", "compas", "--protocol", "members", "--seeds", "2"]
-    fits = fits_of(asked(tmp_path, *some))
-    assert {(f.method, f.protocol, f.variant, f.settings) for f in fits} == {
-        ("Members, default", "held-out", "default", "{}")
-    }
-    assert [(f.dataset, f.split, f.seed) for f in fits] == [
-        (name, str(n), n) for name in ("adult", "compas") for n in (0, 1, 10, 11)
-    ]

@@ -76,26 +76,3 @@ def test_a_diverged_fit_is_nan(method, name):
     metric = tasks.TASKS[name].metric
     assert math.isnan(scores[metric])
     assert set(scores) == {metric}
-
-
-def test_settings_of_table_5_are_those_of_the_paper():
-    # Typed from the paper: hidden, N, D, epochs, optimiser, batch, learning rate.
-    rows = {
-        "adult": (16, 32, 4, 40, "adam", 256, 0.001),
-        "compas": (6, 32, 6, 200, "adam", 64, 0.01),
-        "diabetes": (16, 32, 4, 20, "sgd", 256, 0.3),
-        "blog": (16, 32, 4, 40, "adam", 256, 0.001),
-        "loan_psds": (16, 32, 4, 20, "adam", 512, 0.003),
-        "auto_mpg": (6, 32, 3, 120, "adam", 16, 0.01),
-    }
-    names = "hidden", "num_particles", "z_dim", "epochs", "optimizer", "batch_size", "learning_rate"
-    for name, row in rows.items():
-        paper = {**dict(zip(names, row, strict=True)), "standardize": False}
-        squares = {"noise": "constant", "elbo": "elbo"} if name in ("blog", "auto_mpg") else {}
-        for method in ("GCM", "IGCM"):
-            own = published.settings_of(name, method)
-            assert own == [{**paper, "num_samples": 32, **squares}], name
-        del paper["num_particles"], paper["z_dim"]
-        assert published.settings_of(name, "MM") == [paper], name
-    (own,) = published.settings_of("blog", "IGCM (paper loss)")
-    assert "elbo" not in own  # a loss of its own

@@ -13,7 +13,7 @@ import torch
 from toys import REAL, toy
 
 from reproduce.released import rows as released_rows
-from reproduce.released.rows import BLOG_CONSTRAINED, rows_of
+from reproduce.released.rows import rows_of
 
 
 @REAL
@@ -70,27 +70,3 @@ def test_a_falling_revenue_between_0_and_1_is_below_0(low, monkeypatch):
     falling, rising = torch.cat([part.r for part in parts]).sort(0)[0].T
     assert torch.equal(falling, r[:, 0] - float(low == 0.0))  # centred columns have signs already
     assert torch.equal(rising, r[:, 1])
-
-
-def test_standardised_columns_have_the_units_of_the_training_rows(monkeypatch):
-    table = toy("toy", "published", "binary", 2, 2, 100)
-    x = torch.stack([table.x[:, 0], torch.ones(100)], 1)
-    monkeypatch.setattr(released_rows, "load", lambda *_: replace(table, x=x))
-    learn, test = rows_of("diabetes", "published", "standard")
-    plain, plain_test = rows_of("diabetes", "published", "released")
-    for kind in ("x", "r"):
-        own, other = getattr(plain, kind), getattr(plain_test, kind)
-        mean, spread = own.mean(0), own.std(0)
-        spread[spread == 0.0] = 1.0
-        torch.testing.assert_close(getattr(learn, kind), (own - mean) / spread)
-        torch.testing.assert_close(getattr(test, kind), (other - mean) / spread)
-    assert (learn.x[:, 1] == 0.0).all()
-
-
-def test_the_constrained_columns_of_blog_are_those_that_the_code_takes_by_place():
-    counts = [51, 52, 53, 54, 56, 57, 58, 59]
-    left_out = [*counts, 13, 33, 38, 278]  # four are constant
-    file = [*counts, *(at for at in range(1, 281) if at not in left_out)]
-    assert len(file) == 276
-    taken = [file[place] for place in (50, 51, 52, 53, 55, 56, 57, 58)]
-    assert tuple(f"attribute {at}" for at in taken) == BLOG_CONSTRAINED

@@ -8,7 +8,6 @@ import pytest
 from toys import table as results
 
 from reproduce.curves import survival
-from reproduce.curves.survival import _steps
 from reproduce.curves.survival_scores import UNIFORM, calibration_error, log_score
 
 
@@ -38,11 +37,6 @@ def test_the_calibration_error_is_that_of_groups_of_equal_predictions():
     assert calibration_error(test, right + 0.1, 1.0) == pytest.approx(0.1, abs=0.02)
     # Right on average, and wrong in every group.
     assert calibration_error(test, right[::-1], 1.0) == pytest.approx(0.35, abs=0.02)
-
-
-def test_steps_jump_at_their_times():
-    curve = _steps(np.array([2.0, 5.0]), np.array([[0.7, 0.4]]))
-    assert curve(np.array([0.0, 1.9, 2.0, 4.0, 5.0, 99.0])).tolist() == [[1, 1, 0.7, 0.7, 0.4, 0.4]]
 
 
 def test_verdicts_are_of_paired_differences():

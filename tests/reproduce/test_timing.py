@@ -52,16 +52,6 @@ def timed(revenues=1, **milliseconds):
     return pd.concat(parts)
 
 
-def test_the_times_of_the_paper_stand_below_ours():
-    measured = timed(GCM__cached=2.0, MM__cached=1.0, MM__at_once=3.0)
-    lines = timing.report(measured).splitlines()
-    assert lines[0] == "Device: cpu"
-    # Table 8 of the paper: MM 1.51 ms for one revenue.
-    expected = ["| MM | at once | 3.00 |", "| MM | cached | 1.00 |", "| GCM | cached | 2.00 |"]
-    assert lines[4:8] == [*expected, "| MM | paper | 1.51 |"]
-    assert timing.milliseconds(measured, "MM", "at once", "1") == "3"
-
-
 def test_gcm_is_faster_from_the_revenues_on_that_the_table_says():
     every = pd.concat(
         timed(n, MM__one_by_one=n, MM__at_once=n**0.1, GCM__cached=3.0 * n**0.1)

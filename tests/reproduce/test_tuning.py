@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from reproduce.methods import METHODS, methods_of
-from reproduce.searching.tuning import DESIGN, VALIDATION_LOSS, chosen, trials
+from reproduce.searching.tuning import VALIDATION_LOSS, chosen, trials
 
 CANDIDATES = ["a", "b", "c"]
 
@@ -15,16 +15,6 @@ CANDIDATES = ["a", "b", "c"]
 def results(losses, **more):
     shared = {"dataset": "d", "method": "m", "metric": VALIDATION_LOSS, **more}
     return pd.DataFrame([{**shared, "settings": s, "value": v} for s, v in losses.items()])
-
-
-def test_every_level_occurs_twice_and_no_trial_twice():
-    for column in zip(*DESIGN, strict=True):
-        assert Counter(column) == {0: 2, 1: 2, 2: 2}
-    assert len({places[:3] for places in DESIGN}) == 6
-    assert DESIGN[0] == (0, 0, 0, 0)
-    # It is aliased, as the report says.
-    assert {place for *_, decay, place in DESIGN if decay == 2} == {1}
-    assert {decay for *_, decay, place in DESIGN if place == 1} == {2}
 
 
 @pytest.mark.parametrize("method", methods_of("held-out"))

@@ -2,15 +2,11 @@
 
 import argparse
 import hashlib
-from dataclasses import replace
 
 import pytest
 import torch
 from toys import options, table, toy
 
-import pyro_gcm
-from pyro_gcm import baselines
-from reproduce import methods
 from reproduce.data import untouched_data
 from reproduce.data.untouched_data import UNTOUCHED, load
 from reproduce.defaults import untouched
@@ -62,47 +58,6 @@ def test_shuffled_outcomes_are_those_of_other_rows(name, monkeypatch):
 
 
 # The study. Outcomes are shuffled in all of its tests, so that nobody sees a score of the check.
-
-
-@pytest.mark.parametrize("method", ["GCM", "IGCM", *methods.NETWORKS])
-def test_networks_have_their_defaults(method, monkeypatch):
-    given = []
-
-    def stop(*arguments, **named):
-        given.append((arguments[0], named))
-        raise InterruptedError
-
-    for module in (pyro_gcm, baselines):
-        monkeypatch.setattr(module, "fit", stop)
-    with pytest.raises(InterruptedError):
-        untouched.run(study_fit(method, seed=3))
-    ((first, named),) = given
-    assert named == {"seed": 3, "device": "cpu", "progress": False}
-    own = {} if method in methods.NETWORKS else {"seed": 3}
-    default = getattr(pyro_gcm if own else baselines, method)(15, 3, response="binary", **own)
-    assert str(first) == str(default)  # the layers and their sizes
-    for name, value in default.state_dict().items():
-        assert not own or torch.equal(first.state_dict()[name], value)
-
-
-def test_estimators_have_their_defaults():
-    table = toy(response="binary", rows=60)
-    rows = methods.Rows(table.x, table.r, table.y, "binary")
-    for method, more in (("Members", {"device": "cpu"}), ("HistGradientBoosting", {})):
-        given = []
-
-        class Seen:
-            def __init__(self, **options):
-                given.append(options)  # noqa: B023
-
-            def fit(self, *columns):
-                return self
-
-        with pytest.MonkeyPatch.context() as patch:
-            entry = replace(methods.METHODS[method], make=Seen)
-            patch.setitem(methods.METHODS, method, entry)
-            methods.train(method, rows, None, 3)
-        assert given == [{"response": "binary", "seed": 3, **more}]
 
 
 def study_fit(method, dataset="fair", seed=0):

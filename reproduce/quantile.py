@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -15,47 +14,33 @@ from typing import Any
 import pandas as pd
 import torch
 
-from pyro_gcm.baselines.baseline import pinball_loss
 from reproduce.data import simulation
 from reproduce.intervals import mean_intervals, samples, stars
-from reproduce.methods import METHODS, Predictor, Rows, levels, made, methods_of
+from reproduce.methods import CHOSEN, METHODS, Predictor, Rows, made, methods_of
 from reproduce.methods.together import fit_together
 from reproduce.rendering.figures import draw_curves
 from reproduce.rendering.markdown import beside, grid
 from reproduce.rendering.tables import paper_cells, to_reference
-from reproduce.runs import Fit, Scores, Settings, as_json, run_fits, write_csv
-from reproduce.searching.tuning import VALIDATION_LOSS, add_tune_argument, best_settings, trials
+from reproduce.runs import Fit, Scores, Settings, run_fits, write_csv
 from reproduce.study import Protocols, Study, named
 
 #: The paper leaves IGCM out, for a quantile is strictly increasing in its level; boosting has no
 #: monotone form of the level as an input under the pinball loss in scikit-learn.
 QUANTILE_METHODS = methods_of("quantile")
-#: With one revenue there is one alternative: the own setting of GCM here is the dimension of z.
-DIMENSIONS = levels("z_dim", 4, 2, 1)
 LEVEL_METRICS = {f"MAE r={level}": f"r = {level}" for level in simulation.LEVELS}
 LOWER = dict.fromkeys(LEVEL_METRICS, True)
 STAGES = (0, 50, 200, 1000, 5000)
-FIGURE_SEED, VALIDATION_SEED, TEST_SEED = 0, 10_000, 1_000
+FIGURE_SEED, TEST_SEED = 0, 1_000
 FIGURE_X = 61
 BATCH, STEPS, TEST_ROWS = 20, 5000, 1000
 
 
-def candidates(method: str, quick: bool) -> list[str]:
-    """The six settings of a method, as JSON; one, and few steps, if quick."""
-    base: Settings = {"optimizer": "adam", "schedule": "cosine"}
-    latent = METHODS[method].latent
-    if latent:
-        base |= {"num_particles": 8, "revenue_map": "probit"}
-    settings = [{**base, **trial} for trial in trials(method, DIMENSIONS if latent else None)]
-    return [as_json({**s, "steps": 30} if quick else s) for s in settings[: 1 if quick else None]]
-
-
-def paper_settings(method: str, quick: bool) -> str:
+def paper_settings(method: str) -> Settings:
     """Plain SGD as in the paper, which gives no learning rate; GCM with its identity map."""
     settings: Settings = {"optimizer": "sgd", "learning_rate": 0.1, "hidden": 32}
     if METHODS[method].latent:
         settings |= {"num_particles": 8, "revenue_map": "identity"}
-    return as_json({**settings, "steps": 30} if quick else settings)
+    return settings
 
 
 def together(fit: Fit) -> Fit:
@@ -64,15 +49,14 @@ def together(fit: Fit) -> Fit:
 
 
 def run(group: Sequence[Fit], device: str = "cpu", curves: Path | None = None) -> list[Scores]:
-    """Fits that differ in their seeds: errors at the five levels, or the loss on validation rows.
+    """Fits that differ in their seeds: errors at the five levels.
 
     :param curves: folder for the curves of the figure's seed.
     """
     method, settings = group[0].method, group[0].options
     steps = settings.pop("steps", STEPS)
-    tuning = group[0].protocol == "tuning"
     seeds = [fit.seed for fit in group]
-    data = [simulation.sample(BATCH * steps, VALIDATION_SEED if tuning else s) for s in seeds]
+    data = [simulation.sample(BATCH * steps, seed) for seed in seeds]
     drawn: list[dict[str, object]] = []
     grid = torch.linspace(*simulation.X_RANGE, FIGURE_X)
 
@@ -85,7 +69,7 @@ def run(group: Sequence[Fit], device: str = "cpu", curves: Path | None = None) -
             points = {f"{a:.2f}": b for a, b in zip(grid.tolist(), predicted.tolist(), strict=True)}
             drawn.append({"method": method, "step": step, "r": r, **points})
 
-    folder = None if tuning or FIGURE_SEED not in seeds else curves
+    folder = curves if FIGURE_SEED in seeds else None
     rows = [Rows(*columns, "quantile") for columns in data]
     settings |= {"epochs": 1, "batch_size": BATCH}
     start = time.perf_counter()
@@ -120,12 +104,6 @@ def _trained(
 
 def _scores(fit: Fit, model: Predictor | None, device: str) -> Scores:
     """The metrics of a fit, NaN if it diverged."""
-    if fit.protocol == "tuning":
-        if model is None:
-            return {VALIDATION_LOSS: math.nan}
-        x, level, y = simulation.sample(10 * TEST_ROWS, VALIDATION_SEED + 1)
-        prediction = model.predict(x.to(device), level.to(device)).cpu()
-        return {VALIDATION_LOSS: float(pinball_loss(prediction, level[:, 0], y))}
     if model is None:
         return dict.fromkeys(LEVEL_METRICS, math.nan)
     x = simulation.covariate(TEST_ROWS, torch.Generator().manual_seed(TEST_SEED + fit.seed))
@@ -160,18 +138,6 @@ def report(table: pd.DataFrame) -> str:
     return beside(ours, theirs, partners, LEVEL_METRICS, LOWER)
 
 
-def _with_settings(study: Study, arguments: argparse.Namespace) -> Study:
-    """The study with the settings of every method, from the stored trials or from new ones."""
-    quick, best = arguments.quick, {}
-    if study.protocol == "paper":
-        best = {m: paper_settings(m, quick) for m in arguments.methods}
-    else:
-        every = {("simulation", m): candidates(m, quick) for m in arguments.methods}
-        found = best_settings("quantile", every, run, arguments, "", together)
-        best = {method: settings for (_, method), settings in found.items()}
-    return replace(study, settings=lambda _, method: [json.loads(best[method])])
-
-
 _study = partial(
     Study,
     *("quantile", str(__doc__), ["simulation"], dict.fromkeys(QUANTILE_METHODS), run, report),
@@ -179,6 +145,7 @@ _study = partial(
     quick_count=2,
     splits=named(""),
     together=together,
+    quick={"steps": 30},
 )
 
 
@@ -187,8 +154,6 @@ class _Quantile(Protocols):
         """Run the fits that the table lacks, print it and draw the figure."""
         study = self.chosen(arguments)
         ((stem, fits),) = study.fits(arguments).items()
-        # The longest ones first, so that all processes are busy to the end.
-        fits = sorted(fits, key=lambda fit: not METHODS[fit.method].latent)
         path, curves = arguments.output / f"{stem}.csv", arguments.output / f"{stem}_curves"
         table = run_fits(path, fits, partial(run, curves=curves), arguments, together)
         print(f"\nMean absolute error of the predicted quantiles, {table['seed'].nunique()} seeds")
@@ -204,9 +169,11 @@ class _Quantile(Protocols):
 STUDY = _Quantile(
     "setting",
     {
-        "tuned": _study(protocol="tuned"),
-        "paper": _study(protocol="paper", file="quantile_paper_setting"),
+        "tuned": _study(protocol="tuned", settings=lambda _, method: [CHOSEN["quantile"][method]]),
+        "paper": _study(
+            protocol="paper",
+            settings=lambda _, method: [paper_settings(method)],
+            file="quantile_paper_setting",
+        ),
     },
-    _with_settings,
-    add_tune_argument,
 )

@@ -166,16 +166,10 @@ def print_tables(
 
 @dataclass(frozen=True)
 class Protocols:
-    """Studies of one command, of which an option names one; the first by default.
-
-    :param prepare: function (study, arguments) -> the study as it is run.
-    :param more: adds options of its own.
-    """
+    """Studies of one command, of which an option names one; the first by default."""
 
     option: str
     studies: Mapping[str, Study]
-    prepare: Callable[[Study, argparse.Namespace], Study] = lambda study, arguments: study
-    more: Callable[[argparse.ArgumentParser], None] = lambda parser: None
 
     @property
     def about(self) -> str:
@@ -193,7 +187,6 @@ class Protocols:
         for name in ("datasets", "methods"):
             parser.add_argument(f"--{name}", nargs="+", help="all that the protocol has by default")
         parser.add_argument(f"--{self.studies[first].counted}", type=positive_count, default=10)
-        self.more(parser)
         add_run_arguments(parser)
 
     def chosen(self, arguments: argparse.Namespace) -> Study:
@@ -210,7 +203,7 @@ class Protocols:
             if strange:
                 has = f"protocol {protocol} has {', '.join(known)}"
                 raise Refused(f"--{name} {' '.join(strange)}: {has}")
-        return self.prepare(study, arguments)
+        return study
 
     def main(self, arguments: argparse.Namespace) -> None:
         """Run one of them."""

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 import torch
@@ -34,87 +33,67 @@ REVENUES = {"binary": 2, "continuous": 2, "quantile": 1}
 _SETTINGS = MemberSettings(members=4, width=16, dropout=0.2)
 
 
-class Rows(NamedTuple):
-    """x [n, 3], r [n, 2] and y [n]."""
-
-    x: Tensor
-    r: Tensor
-    y: Tensor
-
-
-class Kind(NamedTuple):
-    """How to make a model, its response, and how to train it in a fraction of a second."""
-
-    make: Callable[[], Any]
-    response: str = "binary"
-    fit: dict[str, Any] = {}
-
-
-def _members(response: str = "binary") -> Kind:
-    r_dim = REVENUES[response]
-    return Kind(lambda: build_members(_SETTINGS, X_DIM, r_dim, response=response), response)
-
-
-def _gcm(response: str = "binary", fit: dict[str, Any] | None = None, **options: Any) -> Kind:
-    options = {"response": response, "hidden": 8, "num_samples": 32, **options}
-    return Kind(lambda: GCM(X_DIM, REVENUES[response], **options), response, fit or {})
-
-
-def _igcm(response: str = "binary", fit: dict[str, Any] | None = None, **options: Any) -> Kind:
-    options = {"response": response, "hidden": 8, "num_samples": 32, **options}
-    return Kind(lambda: IGCM(X_DIM, REVENUES[response], **options), response, fit or {})
-
-
-KINDS = {
-    "members": _members(),
-    "members, continuous": _members("continuous"),
-    "members, quantile": _members("quantile"),
-    "GCM": _gcm(),
-    "GCM, continuous": _gcm("continuous"),
-    "GCM, quantile": _gcm("quantile"),
-    "GCM, alternatives": _gcm(alternatives=3, costs=2),
-    "GCM, p0": _gcm(p0="conditional"),
-    "GCM, Laplace prior": _gcm(prior="laplace", guide="amortised"),
-    "GCM, mixture prior": _gcm(prior="mixture"),
-    "GCM, flow prior": _gcm(prior="flow"),
-    "GCM, categorical prior": _gcm(prior="categorical"),
-    "GCM, posterior guide": _gcm(guide="posterior", fit={"elbo": "dreg"}),
-    "GCM, joint": _gcm(prior="standard", fit={"objective": "joint"}),
-    "GCM, splines and logistic costs": _gcm(
-        revenue_map="piecewise_linear", cost_family="logistic", fit={"elbo": "elbo"}
-    ),
-    "GCM, sigmoid and Laplace costs": _gcm(revenue_map="sigmoid", cost_family="laplace"),
-    "IGCM": _igcm(),
-    "IGCM, continuous": _igcm("continuous"),
-    "IGCM, paper": _igcm(prior="standard", kernel_guide="amortised", fit={"objective": "paper"}),
+#: Kinds of models, whose names have their response -> what they have beside the defaults.
+KINDS: dict[str, dict[str, Any]] = {
+    **{name: {} for name in ("members", "members, continuous", "members, quantile")},
+    **{name: {} for name in ("GCM", "GCM, continuous", "GCM, quantile")},
+    "GCM, alternatives": {"alternatives": 3, "costs": 2},
+    "GCM, p0": {"p0": "conditional"},
+    "GCM, Laplace prior": {"prior": "laplace", "guide": "amortised"},
+    "GCM, mixture prior": {"prior": "mixture"},
+    "GCM, flow prior": {"prior": "flow"},
+    "GCM, categorical prior": {"prior": "categorical"},
+    "GCM, posterior guide": {"guide": "posterior"},
+    "GCM, joint": {"prior": "standard"},
+    "GCM, splines and logistic costs": {
+        "revenue_map": "piecewise_linear", "cost_family": "logistic",
+    },
+    "GCM, sigmoid and Laplace costs": {"revenue_map": "sigmoid", "cost_family": "laplace"},
+    "IGCM": {},
+    "IGCM, continuous": {},
+    "IGCM, paper": {"prior": "standard", "kernel_guide": "amortised"},
+}  # fmt: skip
+#: Options of `fit` that a kind needs.
+_TRAINING = {
+    "GCM, posterior guide": {"elbo": "dreg"},
+    "GCM, joint": {"objective": "joint"},
+    "GCM, splines and logistic costs": {"elbo": "elbo"},
+    "IGCM, paper": {"objective": "paper"},
 }
 
 
+def response_of(kind: str) -> str:
+    """The response of a kind."""
+    last = kind.partition(", ")[2]
+    return last if last in REVENUES else "binary"
+
+
 @lru_cache
-def rows(response: str, dtype: torch.dtype = torch.float32, count: int = 300) -> Rows:
-    """The same rows at every call, on which y increases in r on the whole."""
+def rows(response: str, dtype: torch.dtype, count: int = 300) -> tuple[Tensor, Tensor, Tensor]:
+    """The same x, r and y at every call, on which y increases in r on the whole."""
     g = torch.Generator().manual_seed(count)
     x, r = torch.randn(count, X_DIM, generator=g), torch.randn(count, 2, generator=g)
     score = r.sum(1) + x[:, 0] + 0.5 * torch.randn(count, generator=g)
     if response == "quantile":
         r = torch.rand(count, 1, generator=g)
     target = (score > 0.0).float() if response == "binary" else score
-    return Rows(x.to(dtype), r.to(dtype), target.to(dtype))
+    return x.to(dtype), r.to(dtype), target.to(dtype)
 
 
-def trained(name: str, dtype: torch.dtype = torch.float32, **options: Any) -> Any:
-    """A model of a kind after a short `fit`."""
-    kind = KINDS[name]
-    model = kind.make().to(dtype)
-    defaults = {"epochs": 2, "batch_size": 100, "progress": False, "num_particles": 4}
-    fit(model, *rows(kind.response, dtype), **{**defaults, **kind.fit, **options})
+def trained(kind: str, dtype: torch.dtype, device: str) -> Any:
+    """A small model of a kind after a `fit` of a fraction of a second."""
+    response = response_of(kind)
+    sizes = X_DIM, REVENUES[response]
+    if kind.startswith("members"):
+        model: Any = build_members(_SETTINGS, *sizes, response=response)
+    else:
+        small: Any = {"hidden": 8, "num_samples": 32, "response": response}
+        make: Any = IGCM if kind.startswith("IGCM") else GCM
+        model = make(*sizes, **small, **KINDS[kind])
+    training: Any = {"epochs": 2, "batch_size": 100, "num_particles": 4, "progress": False}
+    training |= {"device": device, **_TRAINING.get(kind, {})}
+    fit(model.to(dtype), *rows(response, dtype), **training)
     return model
-
-
-def loaded(model: Any, **options: Any) -> Any:
-    """A model as it is after it was saved and loaded, with these options."""
-    with tempfile.TemporaryDirectory() as folder:
-        return load(save(model, Path(folder) / "model"), **options)
 
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -148,28 +127,27 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
     counted apart; a model whose predictions were made to fall shows that the search would find it.
     """
     kind = "members" if fit.dataset == FALLING else fit.dataset
-    model = trained(kind, DTYPES[fit.variant], device=device)
+    model = trained(kind, DTYPES[fit.variant], device)
     if fit.protocol == "loaded":
-        model = loaded(model, device=device)
+        with tempfile.TemporaryDirectory() as folder:
+            model = load(save(model, Path(folder) / "model"), device=device)
 
     def made_to_fall(x: Any, r: Any) -> Any:
         return model.predict(x, r).numpy() - 0.01 * (r.sum(1) > 0.0)
 
-    x, r, _ = rows(KINDS[kind].response, DTYPES[fit.variant])
-    started = time.perf_counter()
+    x, r, _ = rows(response_of(kind), DTYPES[fit.variant])
     with torch_threads(int(fit.split.split()[0])):
         audit = pyro_gcm.audit_monotonicity(
             made_to_fall if fit.dataset == FALLING else model,
             x,
             r,
             pairs=fit.options["pairs"],
-            margin=0.0 if KINDS[kind].response == "quantile" else 0.25,
+            margin=0.0 if response_of(kind) == "quantile" else 0.25,
             tolerance=0.0,
             dtype=fit.variant,
             progress=False,
         )
-    found: Scores = {"falls": audit.violations, "pairs": audit.pairs}
-    return {**found, "seconds": time.perf_counter() - started, "epochs": 0}
+    return {"falls": audit.violations, "pairs": audit.pairs}
 
 
 def report(table: pd.DataFrame) -> str:

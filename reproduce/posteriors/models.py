@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyro.distributions as dist
@@ -31,82 +32,60 @@ FAMILIES: dict[str, Any] = {
 
 
 class Part(nn.Module):
-    """A module whose numbers are fixed: buffers, which training leaves as they are."""
+    """A function as a module whose numbers are fixed: training leaves them as they are."""
 
-    def __getattr__(self, name: str) -> Any:
-        """A number of the problem."""
-        return super().__getattr__(name)
-
-    def __init__(self, problem: Problem, *names: str) -> None:
+    def __init__(self, function: Callable[[Tensor], Any]) -> None:
         super().__init__()
-        for name in names:
-            self.register_buffer(name, torch.tensor(problem.numbers[name], dtype=torch.float64))
+        self.forward = function
 
 
-class Prior(Part):
+def _array(problem: Problem, name: str) -> Tensor:
+    return torch.tensor(problem.numbers[name], dtype=torch.float64)
+
+
+def _prior(p: Problem) -> Part:
     """z ~ N(z_loc + z_slope x, 1)."""
-
-    def forward(self, x: Tensor) -> Any:
-        """The distribution for x [B, 1]."""
-        return dist.Normal(self.z_loc + self.z_slope * x.double(), 1.0).to_event(1)
+    loc, slope = _array(p, "z_loc"), _array(p, "z_slope")
+    return Part(lambda x: dist.Normal(loc + slope * x.double(), 1.0).to_event(1))
 
 
-class Costs(Part):
+def _costs(p: Problem, loc: float = 0.0, scale: float = 1.0) -> Part:
     """c ~ family(c_loc + c_slope z, c_scale), less `loc` and over `scale`."""
+    family, slope = FAMILIES[p.numbers["family"]], _array(p, "c_slope") / scale
+    width = _array(p, "c_scale") / scale
+    center = (torch.tensor(p.numbers.get("c_loc", [0.0]), dtype=torch.float64) - loc) / scale
 
-    def __init__(self, problem: Problem, loc: float = 0.0, scale: float = 1.0) -> None:
-        super().__init__(problem, "c_slope", "c_scale")
-        center = torch.tensor(problem.numbers.get("c_loc", [0.0]), dtype=torch.float64)
-        self.register_buffer("center", (center - loc) / scale)
-        self.family, self.scale = FAMILIES[problem.numbers["family"]], scale
+    def costs(z: Tensor) -> Any:
+        """For z [..., D], where a D above 1 is one z for each cost."""
+        z = z.double().reshape(*z.shape[:-1], *(1,) * (center.dim() - 1), -1)
+        return family(center + slope * z, width).to_event(center.dim())
 
-    def forward(self, z: Tensor) -> Any:
-        """The distribution for z [..., D], where a D above 1 is one z for each cost."""
-        shape = self.center.shape
-        z = z.double().reshape(*z.shape[:-1], *(1,) * (len(shape) - 1), -1)
-        loc = self.center + self.c_slope / self.scale * z
-        return self.family(loc, self.c_scale / self.scale).to_event(len(shape))
+    return Part(costs)
 
 
-class Noise(Part):
-    """dr ~ N(dr_loc, dr_scale) for any x."""
-
-    def forward(self, x: Tensor) -> Any:
-        """The distribution for x [..., 1]."""
-        zero = torch.zeros(*x.shape[:-1], 1, dtype=torch.float64)
-        return dist.Normal(zero + self.dr_loc, zero + self.dr_scale).to_event(1)
+def _map(p: Problem) -> Part:
+    """h(r) = map r, [..., m] -> [..., (members,) (G,) K]."""
+    matrix = _array(p, "map")
+    return Part(lambda r: torch.tensordot(r.double(), matrix, ([-1], [-1])))
 
 
-class Map(Part):
-    """h(r) = map r."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem, "map")
-
-    def forward(self, r: Tensor) -> Tensor:
-        """[..., m] -> [..., (members,) (G,) K]."""
-        return torch.tensordot(r.double(), self.map, ([-1], [-1]))
+def _noise(p: Problem) -> Part:
+    """dr ~ N(dr_loc, dr_scale) for any x [..., 1]."""
+    loc, scale = _array(p, "dr_loc"), _array(p, "dr_scale")
+    return Part(lambda x: dist.Normal(loc + 0.0 * x.double(), scale + 0.0 * x.double()).to_event(1))
 
 
 class Axis(AxisMap):
     """A position on the axis of times, times the slopes `axis`."""
 
     def __init__(self, problem: Problem) -> None:
-        slopes = torch.tensor(problem.numbers["axis"], dtype=torch.float64)
+        slopes = _array(problem, "axis")
         super().__init__(slopes.shape[:-1], 0)
         self.straight = slopes
 
     def weights(self) -> Tensor:
         """[(members,) (G,) K, 1]."""
         return self.straight
-
-
-class Never(Part):
-    """Logits of `never` for any x."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[..., G]."""
-        return self.never.logit().expand(*x.shape[:-1], -1)
 
 
 def model_of(name: str, guide: str | None = None, seed: int = 0) -> Any:
@@ -131,13 +110,14 @@ def rows_of(name: str) -> tuple[Tensor, Tensor, Tensor]:
 
 def _gcm(p: Problem, options: dict[str, Any]) -> Any:
     shape, (loc, scale) = p["c_loc"].shape, p.numbers.get("r_units", (0.0, 1.0))
-    options |= {"prior": Prior(p, "z_loc", "z_slope"), "cost_family": Costs(p, loc, scale)}
+    options |= {"prior": _prior(p), "cost_family": _costs(p, loc, scale)}
     if len(shape) == 2:
         options |= {"alternatives": shape[0]}
     if "map" in p.numbers:
-        options |= {"revenue_map": Map(p)}
+        options |= {"revenue_map": _map(p)}
     if "never" in p.numbers:
-        options |= {"p0": Never(p, "never")}
+        logits = _array(p, "never").logit()
+        options |= {"p0": Part(lambda x: logits.expand(*x.shape[:-1], -1))}
     model = GCM(1, len(p.r[0]), z_dim=len(p["z_loc"]), costs=shape[-1], **options).double()
     model.r_standardizer.loc.fill_(loc)
     model.r_standardizer.scale.fill_(scale)
@@ -147,7 +127,7 @@ def _gcm(p: Problem, options: dict[str, Any]) -> Any:
 def _members(p: Problem, options: dict[str, Any]) -> Any:
     count = len(p["c_loc"])
     options |= {"members": count, "hidden": 4, "alternatives": 1, "costs": 2}
-    model = MemberGCM(1, 1, cost_family="logistic", revenue_map=Map(p), **options).double()
+    model = MemberGCM(1, 1, cost_family="logistic", revenue_map=_map(p), **options).double()
     costs: Any = model.cost_net
     with torch.no_grad():
         for parameter in costs.parameters():
@@ -188,9 +168,8 @@ def _guides(name: str | None, z_dim: int, k_dim: int, x_r: tuple[int, int]) -> d
 
 
 def _kernel(p: Problem, options: dict[str, Any]) -> Any:
-    parts: Any = {"prior": Prior(p, "z_loc", "z_slope"), "cost_family": Costs(p)}
-    noise = Noise(p, "dr_loc", "dr_scale")
-    model = IGCM(1, 1, k_dim=2, z_dim=1, dr_net=noise, **parts, **options).double()
+    parts: Any = {"prior": _prior(p), "cost_family": _costs(p)}
+    model = IGCM(1, 1, k_dim=2, z_dim=1, dr_net=_noise(p), **parts, **options).double()
     with torch.no_grad():
         weight = torch.tensor([p.numbers["loading"]], dtype=torch.float64)
         model.loading.raw_weight.copy_(torch.log(torch.expm1(10.0 * weight)) / 10.0)

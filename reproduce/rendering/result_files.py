@@ -17,7 +17,6 @@ from reproduce.rendering import many_sets
 from reproduce.rendering.markdown import known_first
 from reproduce.runs import KEY, Refused, read_results
 from reproduce.searching import search
-from reproduce.searching.tuning import DESIGN
 from reproduce.studies import STUDIES, Command
 
 TRIALS_OF, FINALS_OF = (
@@ -28,13 +27,13 @@ SURVIVAL, CREDIT_FILES = ([*study.planned()] for study in (survival.STUDY, credi
 #: Command -> its files, in the order of the report; where there are none, one of its name.
 _MADE: dict[str, list[str]] = {
     "datasets": [],
-    "quantile --tune": ["quantile_tuning", "quantile"],
+    "quantile": [],
     "quantile --setting paper": ["quantile_paper_setting"],
     "public --protocol published": ["public_published"],
     "public --protocol released": ["public_released"],
     "public --protocol changes --seeds 5": CHANGES_OF,
     "public --protocol positive": ["public_positive"],
-    "public --tune": ["public_tuning", "public_held-out"],
+    "public": ["public_held-out"],
     "public --protocol confirmation": ["public_confirmation"],
     "public --protocol members": ["public_members"],
     "ablation": [],
@@ -55,8 +54,6 @@ def _planned() -> dict[str, int]:
         for file, count in study.planned().items()
     }
     counts |= {file: counts[file] // 2 for file in CHANGES_OF}  # which have five seeds
-    tuned = {"quantile_tuning": "quantile", "public_tuning": "public_held-out"}
-    counts |= {file: counts[of] // 10 * len(DESIGN) for file, of in tuned.items()}
     spaces = sum(bool(method.settings) for method in search.SEARCHED.values())
     for plan, trials, final in zip(search.PLANS.values(), TRIALS_OF, FINALS_OF, strict=True):
         counts[trials] = plan.trials * (plan.splits if plan.nested else 1) * spaces

@@ -34,6 +34,8 @@ _SHARED = {
     *("epochs", "batch_size", "optimizer", "schedule", "validation", "num_particles"),
     *("num_samples", "rows", "steps", "elbo", "noise", "revenue_map"),
 }
+#: Settings whose values are told without their names, in this order.
+_GRID = ("learning_rate", "hidden", "weight_decay", "max_leaf_nodes", "l2_regularization")
 #: The order of the tables of the search.
 _SEARCHED_FIRST = [*dict.fromkeys([*SEARCHED, *sorted(METHODS)])]
 #: (method, data set or metric) -> values by split and seed.
@@ -228,7 +230,7 @@ def averages(table: pd.DataFrame, metric: str) -> str:
 def settings(table: pd.DataFrame) -> str:
     """The choice of the search: the values of the grid, then the method's own settings by name."""
     groups: Any = table.groupby(["method", "dataset"])["settings"].unique().items()
-    cells = {key: "; ".join(_searched(key[0], s) for s in sorted(each)) for key, each in groups}
+    cells = {key: "; ".join(_searched(s) for s in sorted(each)) for key, each in groups}
     return _texts(cells)
 
 
@@ -242,9 +244,9 @@ def _texts(cells: dict[Any, str]) -> str:
     return markdown(["Method", *columns.values()], lines)
 
 
-def _searched(method: str, text: str) -> str:
+def _searched(text: str) -> str:
     options = json.loads(text)
-    shared = [name for name in METHODS[method].grid if name in options]
+    shared = [name for name in _GRID if name in options]
     own = [name for name in options if name not in {*shared, *_SHARED}]
     values = " / ".join(f"{options[name]:g}" for name in shared)
     return ", ".join([values, *(f"{name} {options[name]}" for name in own)])

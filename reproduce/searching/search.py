@@ -15,11 +15,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
+import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,7 +48,6 @@ from reproduce.runs import (
     run_fits,
 )
 from reproduce.scores import distribution_scores
-from reproduce.searching.tuning import VALIDATION_LOSS, Finished, best_of, proposed
 from reproduce.study import print_tables
 
 
@@ -81,6 +84,12 @@ ASIDE_SPLIT, ASIDE_SEED = "aside", 1_000
 FIRST_SPLIT = 100
 #: What --quick makes of the sizes.
 QUICK_ROWS, QUICK_TRIALS = 200, 2
+#: The score that a trial is judged by, on rows that it did not see: lower is better.
+VALIDATION_LOSS = "validation loss"
+#: Trials before TPE's model is used: the default, and random ones.
+STARTUP = 8
+#: Settings and losses of the finished trials of one search; a loss is NaN if they diverged.
+Finished = list[tuple[Settings, float]]
 #: Rows of a prediction that is timed, and the times it is repeated.
 TIMED_ROWS, REPEATS = 1_000, 5
 
@@ -238,6 +247,44 @@ def _stored(path: Path, shared: Settings) -> dict[tuple[str, str], Finished]:
             key = row["method"], row["split"]
             trials.setdefault(key, []).append((settings, float(row["value"])))
     return trials
+
+
+def proposed(
+    name: str, space: Callable[[Any], Settings], default: Settings, finished: Finished
+) -> Settings:
+    """The settings of the next trial of a search, by Optuna's TPE.
+
+    The sampler is seeded anew for each trial, from the name of the search and the number of the
+    trial, so that a search that was interrupted goes on as it would have.
+
+    :param space: of a trial.
+    :param default: the searched values of the first trial.
+    """
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study()
+    for settings, loss in finished:
+        study.enqueue_trial(settings)
+        trial = study.ask()
+        space(trial)
+        study.tell(trial, math.inf if math.isnan(loss) else loss)
+    seed = zlib.crc32(f"{name}/{len(finished)}".encode())
+    study.sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP)
+    if not finished:
+        study.enqueue_trial(default)
+    return space(study.ask())
+
+
+def best_of(name: str, finished: Finished) -> Settings:
+    """The settings with the lowest loss; the first of them if tied.
+
+    :raises Refused: if every trial diverged.
+    """
+    known = [(settings, loss) for settings, loss in finished if not math.isnan(loss)]
+    if not known:
+        raise Refused(f"every trial of {name} diverged")
+    return min(known, key=lambda each: each[1])[0]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,6 @@ from reproduce.defaults import untouched
 from reproduce.methods.spaces import Searched
 from reproduce.runs import Fit, as_json
 from reproduce.searching import search
-from reproduce.searching.tuning import VALIDATION_LOSS
 
 NETWORK = {"epochs": 1, "batch_size": 16, "learning_rate": 0.1, "hidden": 4}
 MEMBERS = {**dataclasses.asdict(MemberSettings()), "fits": 1}
@@ -24,9 +23,8 @@ MEMBERS = {**dataclasses.asdict(MemberSettings()), "fits": 1}
     ("study", "dataset", "protocol", "method", "settings", "metrics"),
     [
         (public, "blog", "held-out", "MLP", NETWORK, {"RMSE"}),
-        (public, "compas", "tuning", "GCM", NETWORK, {VALIDATION_LOSS}),
         (members, "adult", "held-out", "any", MEMBERS, {"AUC", "log score"}),
-        (search, "blog", "trials", "wild", {"folds": 1}, {VALIDATION_LOSS}),
+        (search, "blog", "trials", "wild", {"folds": 1}, {search.VALIDATION_LOSS}),
         (search, "adult", "held-out", "wild", {"folds": 1}, {"AUC", "log score"}),
         (search, "blog", "held-out", "wild", {"folds": 1}, {"RMSE", "log score"}),
         (untouched, "fair", "held-out", "wild", {"shuffled": 300}, {"AUC"}),

@@ -1,20 +1,15 @@
 """The public data sets: what is trained on, what is scored, and with which settings."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
-from sklearn.metrics import log_loss
 from toys import load_as, options, toy
 
 from pyro_gcm import audit_monotonicity, fit_members
 from pyro_gcm.models.members import MemberSettings
 from reproduce import methods, public, runs
-from reproduce.methods import METHODS, Rows, train
-from reproduce.public import candidates
+from reproduce.methods import CHOSEN, METHODS, train
 from reproduce.runs import Fit, as_json
-from reproduce.searching import tuning
-from reproduce.searching.tuning import VALIDATION_LOSS
 
 SMALL = {
     "epochs": 2, "batch_size": 16, "optimizer": "adam", "learning_rate": 0.02, "hidden": 4,
@@ -75,31 +70,6 @@ def test_held_out_trains_on_the_training_rows_of_its_split_only(given, method, m
         assert given[1] == (method, dataset().split(0)[0][:30].tolist())
 
 
-@pytest.mark.parametrize(
-    ("name", "response", "most"), [("compas", "binary", 1000), ("blog", "continuous", 50)]
-)
-def test_tuning_trains_and_judges_inside_the_training_part(
-    given, name, response, most, monkeypatch
-):
-    monkeypatch.setattr(public, "SEARCH_ROWS", most)
-    scores = public.run(fit("tuning", name=name))
-    assert {*scores} == {VALIDATION_LOSS, "seconds", "epochs"}
-    table = dataset(response)
-    learn = table.split(0)[0][:most]
-    size = len(learn) * 4 // 5
-    seen, unseen = learn[:size], learn[size:]
-    assert given == [("MLP", seen.tolist())]
-    rows = Rows(table.x[seen], table.r[seen], table.y[seen], response)
-    model, _ = train("MLP", rows, dict(SMALL), 0)
-    prediction, y = model.predict(table.x[unseen], table.r[unseen]).double(), table.y[unseen]
-    if response == "binary":
-        expected = -(y * prediction.log() + (1 - y) * (1 - prediction).log()).mean()
-        assert float(expected) == pytest.approx(log_loss(y.numpy(), prediction.numpy()))
-    else:
-        expected = (prediction - y).square().mean()
-    assert scores[VALIDATION_LOSS] == pytest.approx(float(expected), rel=1e-5)
-
-
 def test_other_errors_are_not_taken_for_divergence(given, monkeypatch):
     def fails(*arguments, **options):
         raise RuntimeError("out of memory")
@@ -115,30 +85,13 @@ def fits_of(arguments):
     return [each for fits in asked_for.values() for each in fits]
 
 
-def test_held_out_fits_are_at_the_best_of_the_six_trials(tmp_path, monkeypatch):
-    settings = candidates("compas", "MM", quick=False)
-    assert len(settings) == len(set(settings)) >= 5
-    ran = []
-
-    def trial(path, fits, run, arguments, together):
-        ran.extend(fits)
-        losses = {"metric": VALIDATION_LOSS}
-        rows = [{**vars(f), **losses, "value": abs(n - 3)} for n, f in enumerate(fits)]
-        return pd.DataFrame(rows)
-
-    monkeypatch.setattr(tuning, "run_fits", trial)
-    monkeypatch.setattr(tuning, "RESULTS", tmp_path)
-    few = ["--datasets", "compas", "--methods", "MM", "--seeds", "4"]
-    fits = fits_of(asked(tmp_path, *few, "--tune"))
-    assert [f.settings for f in ran] == settings
-    assert {(f.protocol, f.split, f.seed) for f in ran} == {("tuning", "0", 0)}
-    assert {f.settings for f in fits} == {settings[3]}
-    assert [(f.split, f.seed) for f in fits] == [("0", 0), ("1", 1), ("2", 2), ("3", 3)]
-    fresh = fits_of(asked(tmp_path, *few, "--tune", "--protocol", "confirmation"))
-    assert {(f.protocol, f.settings) for f in fresh} == {("confirmation", settings[3])}
-    assert [(f.split, f.seed) for f in fresh] == [(str(n), n) for n in (10, 11, 12, 13)]
-    with pytest.raises(ValueError, match="run with --tune"):
-        fits_of(asked(tmp_path, *few))
+def test_held_out_fits_have_the_settings_that_were_chosen(tmp_path):
+    few = ["--datasets", "compas", "--methods", "MM", "--seeds", "2"]
+    for protocol, first in (("held-out", 0), ("confirmation", 10)):
+        fits = fits_of(asked(tmp_path, *few, "--protocol", protocol))
+        assert [(f.split, f.seed) for f in fits] == [(str(first + n), first + n) for n in (0, 1)]
+        assert all(f.options == CHOSEN["public"]["compas"]["MM"] for f in fits)
+        assert all(f.protocol == protocol for f in fits)
 
 
 def test_members_of_the_tables_are_those_of_the_library(given, tmp_path, monkeypatch):

@@ -11,15 +11,14 @@ from reproduce import quantile
 from reproduce.data import simulation
 from reproduce.methods import Rows, train
 from reproduce.runs import Fit, as_json
-from reproduce.searching.tuning import VALIDATION_LOSS
 
 LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
 SMALL = {"optimizer": "adam", "learning_rate": 0.01, "hidden": 8, "steps": 20}
 
 
-def fit(protocol="tuned", method="MLP", seed=0, **more):
+def fit(method="MLP", seed=0, **more):
     settings = as_json({**SMALL, **more})
-    return Fit("quantile", "simulation", "default", protocol, "", seed, method, settings)
+    return Fit("quantile", "simulation", "default", "tuned", "", seed, method, settings)
 
 
 def test_simulated_quantile_curve_is_the_quantile_of_the_simulated_data():
@@ -40,9 +39,7 @@ def test_simulated_median_and_spread_are_those_of_the_paper():
 
 
 def trained(asked, method="MLP"):
-    x, level, y = simulation.sample(
-        20 * SMALL["steps"], 10_000 if asked.protocol == "tuning" else asked.seed
-    )
+    x, level, y = simulation.sample(20 * SMALL["steps"], asked.seed)
     settings = {k: v for k, v in SMALL.items() if k != "steps"}
     settings |= {"epochs": 1, "batch_size": 20}
     return train(method, Rows(x, level, y, "quantile"), settings, asked.seed)[0]
@@ -60,26 +57,13 @@ def test_the_errors_are_the_mean_distances_to_the_true_quantiles():
         assert scores[f"MAE r={level}"] == pytest.approx(float(expected), rel=1e-5)
 
 
-def test_the_validation_loss_is_the_pinball_loss_of_rows_of_its_own():
-    scores = quantile.run([fit("tuning")])[0]
-    x, level, y = simulation.sample(10_000, 10_001)
-    predicted = trained(fit("tuning")).predict(x, level)
-    above = y > predicted
-    weight = torch.where(above, level[:, 0], 1.0 - level[:, 0])
-    expected = (weight * (y - predicted).abs()).mean()
-    assert {*scores} == {VALIDATION_LOSS, "seconds", "epochs"}
-    assert scores[VALIDATION_LOSS] == pytest.approx(float(expected), rel=1e-5)
-
-
 @pytest.mark.parametrize("method", ["MLP", "GCM"])
-@pytest.mark.parametrize("protocol", ["tuned", "tuning"])
 @pytest.mark.filterwarnings("ignore:Encountered NaN")
-def test_a_diverged_fit_is_nan(protocol, method, tmp_path):
+def test_a_diverged_fit_is_nan(method, tmp_path):
     # The curves of the first seed are drawn.
-    (scores,) = quantile.run([fit(protocol, method, **DIVERGING)], curves=tmp_path)
-    metrics = [VALIDATION_LOSS] if protocol == "tuning" else [f"MAE r={level}" for level in LEVELS]
-    assert {*scores} == {*metrics, "seconds", "epochs"}
-    assert all(math.isnan(scores[metric]) for metric in metrics)
+    (scores,) = quantile.run([fit(method=method, **DIVERGING)], curves=tmp_path)
+    assert {*scores} == {*(f"MAE r={level}" for level in LEVELS), "seconds", "epochs"}
+    assert all(math.isnan(scores[f"MAE r={level}"]) for level in LEVELS)
 
 
 @pytest.mark.parametrize("method", ["SMM", "PWL"])
@@ -106,7 +90,7 @@ def test_a_seed_that_is_there_is_not_run_again(tmp_path, monkeypatch, capsys):
         return run(group, **options)
 
     monkeypatch.setattr(quantile, "run", noted)
-    monkeypatch.setattr(quantile, "paper_settings", lambda method, quick: fit().settings)
+    monkeypatch.setattr(quantile, "paper_settings", lambda method: fit().options)
     for seeds in (1, 2):
         more = ["--jobs", "1", "--seeds", str(seeds), "--methods", "MLP", "PWL"]
         quantile.STUDY.main(options(quantile.STUDY, tmp_path, "--setting", "paper", *more))

@@ -145,7 +145,7 @@ Section 1.
     assert "section 2.1 of the paper" in pages["REPORT.md"]
     assert "| 3 | [1](report/one.md), [2](report/two_words.md) |" in pages["REPORT.md"]
     assert pages["report/one.md"].startswith("# 1. One (Table 1)\n\n[The report](../REPORT.md)")
-    assert "[this](../figures/x.png)\n\n## Part" in pages["report/one.md"]
+    assert "[this](../figures/x.png).\n\n## Part" in pages["report/one.md"]
     assert pages["report/two_words.md"].endswith("Section [1](one.md).\n")
 
 
@@ -156,7 +156,7 @@ def test_absent_files_say_which_command_makes_them(tmp_path):
     assert "**Not complete, or" in text
     assert "(not run)" in section(text, "Verdict")
     planned = report.FILES["public_held-out"][1]
-    assert f"| `public_held-out.csv` | `public --tune` | 0 of {planned} | 0 |" in text
+    assert f"| `public_held-out.csv` | `public` | 0 of {planned} | 0 |" in text
     assert ".png" not in text
 
 
@@ -178,10 +178,10 @@ def test_fits_that_lack_or_diverged_are_told(copied):
     adult["GCM", "AUC"] = 0.9 + steps[:2]
     write(copied, "search_adult", table(adult, experiment="search"))
     text = report.report(report.read(copied))
-    told = "**Not complete, or of `--quick`: `quantile_tuning.csv`, `quantile.csv`"
+    told = "**Not complete, or of `--quick`: `quantile.csv`, `quantile_paper_setting.csv`"
     assert told in text.split("## Verdict")[0]
     planned = {name: count for name, (_, count) in report.FILES.items()}
-    assert f"| `public --tune` | 72 of {planned['public_held-out']} | 1 |" in text
+    assert f"| `public` | 72 of {planned['public_held-out']} | 1 |" in text
     assert "(n = 2, 1 diverged)" in section(text, "Appendix A. Held-out tables")
     assert f"| `search_adult.csv` | `search` | 10 of {planned['search_adult']} | 0 |" in text
     means = section(text, "8. Search of thirty trials").split("| Method |")[1].split("\n\n")[0]

@@ -19,8 +19,8 @@ from reproduce.methods import Rows
 from reproduce.methods.spaces import SEARCHED, Searched
 from reproduce.rendering.tables import differences, means
 from reproduce.runs import Fit, Refused, as_json, read_results
-from reproduce.searching import search, tuning
-from reproduce.searching.tuning import VALIDATION_LOSS
+from reproduce.searching import search
+from reproduce.searching.search import VALIDATION_LOSS
 
 ROWS = 500
 
@@ -201,7 +201,7 @@ def test_a_proposal_depends_on_the_name_the_number_and_what_is_known():
     def run(name, loss, known=()):
         trials = list(known)
         while len(trials) < 14:
-            settings = tuning.proposed(name, space, {"shift": 0.5, "kind": "b"}, trials)
+            settings = search.proposed(name, space, {"shift": 0.5, "kind": "b"}, trials)
             trials.append((settings, loss(settings["shift"])))
         return trials
 
@@ -209,13 +209,13 @@ def test_a_proposal_depends_on_the_name_the_number_and_what_is_known():
     one, named, told = run("a", near), run("b", near), run("a", far)
     assert one[0][0] == named[0][0] == {"shift": 0.5, "kind": "b"}
     assert one[1][0] != named[1][0]
-    first = slice(tuning.STARTUP)
+    first = slice(search.STARTUP)
     assert [each for each, _ in one[first]] == [each for each, _ in told[first]]
     assert one[-1][0] != told[-1][0]
     assert run("a", near, [(json.loads(json.dumps(s)), loss) for s, loss in one[:11]]) == one
-    assert tuning.best_of("a", one) == min(one, key=lambda each: each[1])[0]
+    assert search.best_of("a", one) == min(one, key=lambda each: each[1])[0]
     with pytest.raises(Refused, match="every trial of c diverged"):
-        tuning.best_of("c", [({}, math.nan)] * 2)
+        search.best_of("c", [({}, math.nan)] * 2)
 
 
 def test_holm_and_p_values():

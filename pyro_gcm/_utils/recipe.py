@@ -15,7 +15,7 @@ from torch import nn
 Class = TypeVar("Class", bound=type)
 
 #: Classes by the names that they have in a saved folder.
-_CLASSES: dict[str, type] = {"nets.Identity": nn.Identity}
+CLASSES: dict[str, type] = {"nets.Identity": nn.Identity}
 
 
 class Recipe(NamedTuple):
@@ -32,10 +32,10 @@ def register(name: str) -> Callable[[Class], Class]:
     """
 
     def enter(cls: Class) -> Class:
-        old = _CLASSES.setdefault(name, cls)
+        old = CLASSES.setdefault(name, cls)
         if (old.__module__, old.__qualname__) != (cls.__module__, cls.__qualname__):
             raise ValueError(f"name={name!r} belongs to {old.__module__}.{old.__qualname__}")
-        _CLASSES[name] = cls
+        CLASSES[name] = cls
         return cls
 
     return enter
@@ -79,21 +79,6 @@ def recipe_of(part: Any) -> Recipe | None:
     if type(part) is nn.Identity:
         return Recipe("nets.Identity", {})
     return getattr(part, "__dict__", {}).get("_recipe")
-
-
-def name_of(cls: type) -> str | None:
-    """The registered name of a class."""
-    return next((name for name, known in _CLASSES.items() if known is cls), None)
-
-
-def registered(name: str) -> type:
-    """The class of a name.
-
-    :raises ValueError: for a name that none has.
-    """
-    if name not in _CLASSES:
-        raise ValueError(f"{name!r} is a name that no class is registered as")
-    return _CLASSES[name]
 
 
 def made_again(cls: type, arguments: Mapping[str, Any]) -> Any:

@@ -23,7 +23,7 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._utils.recipe import made_again, name_of, recipe_of, registered
+from pyro_gcm._utils.recipe import CLASSES, made_again, recipe_of
 from pyro_gcm._utils.torch_state import exclusively
 from pyro_gcm.distributions.families import name_of_family, resolve_cost_family
 from pyro_gcm.models.base import OrderEventModel
@@ -50,7 +50,7 @@ class Encoder:
         """
         if path and isinstance(value, Tensor):
             return {"tensor": self._kept(value, path)}
-        name = name_of(type(value))
+        name = next((known for known, cls in CLASSES.items() if cls is type(value)), None)
         if name is not None and hasattr(value, "saved_state"):
             data, parts = value.saved_state()
             data = plain(data, path or "data")
@@ -243,7 +243,9 @@ def _class(name: str) -> Any:
     """The class that a name stands for, of those that are registered."""
     if name.startswith("estimators."):
         import pyro_gcm.estimators  # noqa: F401
-    return registered(name)
+    if name not in CLASSES:
+        raise ValueError(f"{name!r} is a name that no class is registered as")
+    return CLASSES[name]
 
 
 def _class_name(value: Any) -> str:

@@ -19,17 +19,19 @@ from torch import nn
 
 import pyro_gcm
 from pyro_gcm import GCM
-from pyro_gcm._utils import recipe
+from pyro_gcm._utils.recipe import CLASSES
 from pyro_gcm.estimators import GCMClassifier, GCMRegressor
 from pyro_gcm.io import register
 
 
 @pytest.fixture(autouse=True)
-def quiet_and_unregistered(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(recipe, "_CLASSES", dict(recipe._CLASSES))
+def quiet_and_unregistered() -> Any:
+    known = dict(CLASSES)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # values beyond the training rows
         yield
+    CLASSES.clear()
+    CLASSES.update(known)
 
 
 @pytest.mark.long(keep=("GCMClassifier, bootstrap", "GCMRegressor, distribution"))

@@ -111,6 +111,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     if sys.stderr is None:  # closed: what belongs there must not go to stdout
         sys.stderr = io.StringIO()
+    if sys.stdout is None:
+        tell("error: stdout is closed, where results go")
+        return 2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("default", UserWarning)

@@ -142,12 +142,15 @@ def test_a_copied_cell_is_no_formula_where_that_is_asked_for(models: Models) -> 
 
 
 @pytest.mark.skipif(os.name != "posix", reason="descriptors of a POSIX shell")
-def test_what_belongs_to_a_closed_stderr_does_not_go_to_stdout(models: Models) -> None:
+def test_a_stream_that_is_closed_is_told_and_takes_nothing_of_the_other(models: Models) -> None:
     table().assign(income=1.0, job="pilot").to_csv("new.csv", index=False)
     command = (
         f"{sys.executable} -m pyro_gcm.cli predict {models('classifier')} {Path.cwd()}/new.csv"
     )
     root = Path(pyro_gcm.__file__).parent.parent
+    done = subprocess.run(["bash", "-c", f"{command} >&-"], cwd=root, capture_output=True)
+    assert done.returncode == 2
+    assert b"stdout is closed" in done.stderr
     done = subprocess.run(["bash", "-c", f"{command} 2>&-"], cwd=root, capture_output=True)
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 61  # and no warning of values that fit never saw

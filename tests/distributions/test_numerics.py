@@ -7,9 +7,32 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from mpmath import mp, mpf
+from mpmath_reference import worst_error
 from torch import Tensor
 
+from pyro_gcm.distributions.numerics import log_any, ndtr
 from pyro_gcm.distributions.products import coarse, on_grid
+
+
+def test_the_normal_distribution_function_keeps_its_lower_tail() -> None:
+    x = torch.tensor([-37.0, -20.0, -9.0, -8.0, -1.0, 0.0, 3.0], dtype=torch.float64)
+    want = [mp.ncdf(mpf(v)) for v in x.tolist()]
+    assert worst_error(ndtr(x).tolist(), want, 1e-300) <= 1e-12
+    assert torch.special.ndtr(x[2]) == 0.0  # what it replaces
+
+
+def test_certain_and_impossible_events_get_no_gradient_and_spoil_no_other() -> None:
+    impossible, certain = (-math.inf, 0.0), (0.0, -math.inf)
+    fair = (-math.log(2.0), -math.log(2.0))
+    rows = [[impossible, impossible], [impossible, fair], [certain, fair], [certain, impossible]]
+    pairs = torch.tensor(rows, dtype=torch.float64)
+    log_hit = pairs[..., 0].requires_grad_()
+    at_least_one = log_any(log_hit, pairs[..., 1])
+    assert at_least_one.tolist() == [-math.inf, -math.log(2.0), 0.0, 0.0]
+    at_least_one.sum().backward()
+    assert log_hit.grad.tolist() == [[0.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]
+
 
 SPECIAL = torch.tensor(
     [0.0, -0.0, 1.0, -1.0, 5e-324, 1e-310, 1e-300, 0.1, 1e300, math.inf, -math.inf],

@@ -10,6 +10,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+#: Options of `fit` for a training run of a tenth of a second.
+QUICK: dict[str, Any] = {"epochs": 3, "batch_size": 64, "num_particles": 8, "progress": False}
+
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
     """A copy of everything that a model has learned."""
@@ -50,3 +53,9 @@ def goes_on(run: Callable[..., tuple[Any, Any]], path: Path, step: int, first: i
     assert (got.best_epoch, got.stopped_early) == (wanted.best_epoch, wanted.stopped_early)
     assert same(weights(resumed), weights(whole))
     assert not list(path.parent.iterdir())  # nothing is left of a complete run
+
+
+def loss_and_gradient(model: Any, loss: Tensor) -> tuple[Tensor, Tensor]:
+    """A loss, and its gradient in all parameters that it depends on."""
+    found = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
+    return loss.detach(), torch.cat([g.flatten() for g in found if g is not None])

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from training_cases import Rows
+import zoo
 from training_runs import goes_on, same, stop_at, weights
 
 from pyro_gcm import GCM, FitResult, fit
@@ -43,7 +43,7 @@ RUNS: dict[str, tuple[dict[str, Any], int, int]] = {
 
 @pytest.mark.parametrize("case", RUNS)
 def test_resumed_run_gives_the_numbers_of_an_uninterrupted_one(
-    case: str, toy: Rows, tmp_path: Path
+    case: str, toy: zoo.Rows, tmp_path: Path
 ) -> None:
     (options, step, first), shifts = RUNS[case], iter((0.0, 0.0, 0.5))
 
@@ -57,7 +57,7 @@ def test_resumed_run_gives_the_numbers_of_an_uninterrupted_one(
 
 
 @pytest.fixture(scope="module")
-def written(toy: Rows, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def written(toy: zoo.Rows, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("run") / "run.pt"
     with pytest.raises(KeyboardInterrupt, match=f"; the same call goes on from {path}"):
         fit(GCM(3, 2), *toy, **OPTIONS, checkpoint=path, callback=stop_at(8))
@@ -75,7 +75,7 @@ class Other(GCM):
     """Another class."""
 
 
-def test_checkpoint_of_another_run_is_refused(toy: Rows, interrupted: Path) -> None:
+def test_checkpoint_of_another_run_is_refused(toy: zoo.Rows, interrupted: Path) -> None:
     before, plain = interrupted.read_bytes(), functools.partial(GCM, 3, 2)
     named = toy._replace(x=pd.DataFrame(toy.x.numpy(), columns=["a", "b", "c"]))
     weighted = {"sample_weight": torch.linspace(0.1, 2.0, 200)}
@@ -92,7 +92,7 @@ def test_checkpoint_of_another_run_is_refused(toy: Rows, interrupted: Path) -> N
         (plain, toy, {"optimizer": torch.optim.SGD}, "optimizer is None there, a function here"),
         (plain, toy, weighted, "sample_weight is False there, True"),
         (plain, named, {}, r"columns is .* there, .*'a', 'b', 'c'.* here"),
-        (plain, Rows(*(column[1:] for column in toy)), {}, "rows is 200 there, 199 here"),
+        (plain, zoo.Rows(*(column[1:] for column in toy)), {}, "rows is 200 there, 199 here"),
         (functools.partial(GCM, 3, 2, hidden=5), toy, {}, r"parameters is \d+ there, \d+ here"),
         (functools.partial(Other, 3, 2), toy, {}, "model is GCM there, Other here"),
         (
@@ -117,7 +117,7 @@ class Evil:
 
 @pytest.mark.parametrize("content", ["text", "nothing", "half", "pickle", "evil", "other"])
 def test_what_is_no_checkpoint_is_refused_and_not_executed(
-    content: str, toy: Rows, interrupted: Path, monkeypatch: pytest.MonkeyPatch
+    content: str, toy: zoo.Rows, interrupted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(interrupted.parent)
     whole = interrupted.read_bytes()
@@ -158,7 +158,7 @@ def test_file_is_whole_or_old_when_saving_is_interrupted(
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_the_first_step(
-    toy: Rows, tmp_path: Path
+    toy: zoo.Rows, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
     path, steps = tmp_path / "file" / "run.pt", list[int]()

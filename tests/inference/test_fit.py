@@ -11,8 +11,7 @@ import pytest
 import torch
 import zoo
 from torch import nn
-from training_cases import QUICK, Rows
-from training_runs import same, weights
+from training_runs import QUICK, same, weights
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.baselines import MLP
@@ -21,7 +20,7 @@ from pyro_gcm.baselines import MLP
 
 
 def test_history_has_a_row_for_each_epoch_and_the_callback_hears_of_every_step(
-    toy: Rows, capsys: pytest.CaptureFixture[str]
+    toy: zoo.Rows, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = {**QUICK, "epochs": 4, "learning_rate": 0.02}
     steps: list[int] = []
@@ -43,7 +42,7 @@ def test_history_has_a_row_for_each_epoch_and_the_callback_hears_of_every_step(
     assert "loss" in err
 
 
-def test_learning_rate_stays_without_a_schedule_and_follows_that_of_the_user(toy: Rows) -> None:
+def test_learning_rate_stays_without_a_schedule_and_follows_that_of_the_user(toy: zoo.Rows) -> None:
     asked = []
 
     def halve(optimizer: torch.optim.Optimizer, steps: int) -> Any:
@@ -59,7 +58,7 @@ def test_learning_rate_stays_without_a_schedule_and_follows_that_of_the_user(toy
     assert rates[1].tolist() == pytest.approx([0.02, 0.02 / 2**4, 0.02 / 2**8])
 
 
-def largest_step(toy: Rows, clip_norm: float | None) -> float:
+def largest_step(toy: zoo.Rows, clip_norm: float | None) -> float:
     """Length of the first step of plain gradient descent with learning rate 1."""
     model = GCM(3, 2)
     parameters = model.trained_parameters()
@@ -70,14 +69,14 @@ def largest_step(toy: Rows, clip_norm: float | None) -> float:
     return math.sqrt(sum((p - start[n]).square().sum().item() for n, p in parameters.items()))
 
 
-def test_gradient_is_clipped_to_the_norm_and_left_alone_without_one(toy: Rows) -> None:
+def test_gradient_is_clipped_to_the_norm_and_left_alone_without_one(toy: zoo.Rows) -> None:
     free = largest_step(toy, None)
     assert free > 0.02
     assert largest_step(toy, 0.01) == pytest.approx(0.01, rel=1e-3)
     assert largest_step(toy, 100.0) == free
 
 
-def test_units_are_learned_from_the_training_rows_or_not_at_all(toy: Rows) -> None:
+def test_units_are_learned_from_the_training_rows_or_not_at_all(toy: zoo.Rows) -> None:
     model = GCM(3, 2, response="continuous")
     y = 1000.0 + 100.0 * toy.x[:, 0]
     fit(model, toy.x, toy.r, y, **QUICK)
@@ -95,7 +94,7 @@ def test_units_are_learned_from_the_training_rows_or_not_at_all(toy: Rows) -> No
         assert (part.scale == 1).all()
 
 
-def test_best_weights_on_the_validation_part_are_kept(toy: Rows) -> None:
+def test_best_weights_on_the_validation_part_are_kept(toy: zoo.Rows) -> None:
     model = GCM(3, 2)
     kept = []
 
@@ -117,7 +116,7 @@ def test_best_weights_on_the_validation_part_are_kept(toy: Rows) -> None:
     assert not same(kept[-1], weights(model))
 
 
-def test_training_stops_when_patience_runs_out(toy: Rows) -> None:
+def test_training_stops_when_patience_runs_out(toy: zoo.Rows) -> None:
     x, r, y = toy
     opposite = x, r, 1.0 - y  # on which training makes the model worse
     options = {**QUICK, "epochs": 60, "schedule": None, "patience": 2}
@@ -126,14 +125,14 @@ def test_training_stops_when_patience_runs_out(toy: Rows) -> None:
     assert len(result.history) == result.best_epoch + 2 < 60
 
 
-def test_validation_loss_repeats_its_draws(toy: Rows) -> None:
+def test_validation_loss_repeats_its_draws(toy: zoo.Rows) -> None:
     """A model that no longer moves has the same validation loss in every epoch."""
     result = fit(GCM(3, 2), *toy, **QUICK, validation=0.4, learning_rate=1e-12)
     assert result.history.validation_loss.nunique() == 1
     assert result.history.loss.nunique() == 3
 
 
-def test_what_is_no_order_event_model_is_refused(toy: Rows) -> None:
+def test_what_is_no_order_event_model_is_refused(toy: zoo.Rows) -> None:
     for model in (GCM, MLP(3, 2)):
         with pytest.raises(TypeError, match=r"must be a GCM or an IGCM, got (the class GCM|MLP);"):
             fit(model, *toy)
@@ -142,7 +141,7 @@ def test_what_is_no_order_event_model_is_refused(toy: Rows) -> None:
 # What must not happen in silence
 
 
-def test_parameter_that_gets_no_gradient_is_named(toy: Rows) -> None:
+def test_parameter_that_gets_no_gradient_is_named(toy: zoo.Rows) -> None:
     model = GCM(3, 2)
     model.z_prior.forgotten = nn.Parameter(torch.zeros(1))
     with pytest.raises(RuntimeError, match=r"no gradient reached \['z_prior.forgotten'\]"):
@@ -154,7 +153,7 @@ def test_parameter_that_gets_no_gradient_is_named(toy: Rows) -> None:
 # Nothing stays behind
 
 
-def test_training_leaves_generators_the_parameter_store_and_the_rows_alone(toy: Rows) -> None:
+def test_training_leaves_generators_the_parameter_store_and_the_rows_alone(toy: zoo.Rows) -> None:
     pyro.param("mine", torch.tensor(3.0))
     torch.manual_seed(11)
     np_state = np.random.get_state()[1].copy()
@@ -168,7 +167,7 @@ def test_training_leaves_generators_the_parameter_store_and_the_rows_alone(toy: 
     assert all(map(torch.equal, before, toy))
 
 
-def test_bound_that_suits_the_response_is_the_default(toy: Rows) -> None:
+def test_bound_that_suits_the_response_is_the_default(toy: zoo.Rows) -> None:
     for response, elbo in (("binary", "iwae"), ("continuous", "iwae"), ("quantile", "elbo")):
         r = torch.rand(200, 1) if response == "quantile" else toy.r
         found = []

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+import zoo
 from torch import Tensor
-from training_cases import QUICK, Rows
-from training_runs import same, weights
+from training_runs import QUICK, same, weights
 
 from pyro_gcm import GCM, fit
 
@@ -27,8 +27,8 @@ def refuses(model: GCM, message: str, **arguments: Any) -> None:
     assert same(before, weights(model))
 
 
-def test_options_that_mean_nothing_are_refused_by_name(toy: Rows) -> None:
-    """Rows that cannot be used are in `tests/arguments`."""
+def test_options_that_mean_nothing_are_refused_by_name(toy: zoo.Rows) -> None:
+    """zoo.Rows that cannot be used are in `tests/arguments`."""
     for options, message in (
         (
             {"objective": "marginal"},
@@ -48,7 +48,7 @@ def test_options_that_mean_nothing_are_refused_by_name(toy: Rows) -> None:
         fit(GCM(3, 2), *toy, device="abacus")
 
 
-def test_quantile_levels_that_are_none_are_refused(toy: Rows) -> None:
+def test_quantile_levels_that_are_none_are_refused(toy: zoo.Rows) -> None:
     model = GCM(3, 1, response="quantile")
     for level in (0.0, 1.0, 1.7, -0.2):
         r = torch.full((200, 1), 0.5)
@@ -77,7 +77,7 @@ FORMS: tuple[Callable[[Tensor], Any], ...] = (
 )
 
 
-def test_the_same_rows_in_another_form_train_the_same_weights(toy: Rows) -> None:
+def test_the_same_rows_in_another_form_train_the_same_weights(toy: zoo.Rows) -> None:
     fit(model := GCM(3, 2), *toy, **QUICK)
     for form in FORMS:
         fit(other := GCM(3, 2), *map(form, toy), **QUICK)
@@ -87,7 +87,7 @@ def test_the_same_rows_in_another_form_train_the_same_weights(toy: Rows) -> None
 
 
 @pytest.mark.filterwarnings("ignore:y has the same value in all rows")
-def test_few_rows_and_constant_columns_train(toy: Rows) -> None:
+def test_few_rows_and_constant_columns_train(toy: zoo.Rows) -> None:
     for response, rows in itertools.product(("binary", "continuous"), (1, 2, 5)):
         model = GCM(3, 2, response=response)
         before = weights(model)
@@ -103,7 +103,7 @@ def test_few_rows_and_constant_columns_train(toy: Rows) -> None:
 
 
 @pytest.mark.parametrize("elbo", ["iwae", "renyi"])
-def test_the_seed_decides_every_bit_of_the_weights(elbo: str, toy: Rows) -> None:
+def test_the_seed_decides_every_bit_of_the_weights(elbo: str, toy: zoo.Rows) -> None:
     def trained(seed: int, model_seed: int, noise: int) -> dict[str, torch.Tensor]:
         torch.manual_seed(noise)  # must not matter
         np.random.seed(noise)

@@ -12,7 +12,7 @@ import torch
 import zoo
 from pyro.infer import RenyiELBO, Trace_ELBO, TraceMeanField_ELBO
 from torch import Tensor, nn
-from training_cases import Rows, loss_and_gradient
+from training_runs import loss_and_gradient
 
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.inference.scored import Scored
@@ -22,9 +22,9 @@ STEPS = {"epochs": 2, "batch_size": 16, "num_particles": 4, "progress": False, "
 
 
 @pytest.fixture(scope="module")
-def few(toy: Rows) -> Rows:
+def few(toy: zoo.Rows) -> zoo.Rows:
     """Two batches."""
-    return Rows(*(column[:32] for column in toy))
+    return zoo.Rows(*(column[:32] for column in toy))
 
 
 @pytest.mark.usefixtures("float64")
@@ -65,7 +65,7 @@ class Mine(TraceMeanField_ELBO):
 
 @pytest.mark.parametrize("bound", [Trace_ELBO(1, max_plate_nesting=1), RenyiELBO(0.5, 2), Mine(4)])
 @pytest.mark.parametrize("kind", [GCM, IGCM])
-def test_any_elbo_of_pyro_trains_by_its_own_loss(kind: Any, bound: Any, few: Rows) -> None:
+def test_any_elbo_of_pyro_trains_by_its_own_loss(kind: Any, bound: Any, few: zoo.Rows) -> None:
     pyro.get_param_store()["mine"] = torch.ones(2)
     model = kind(3, 2, guide="amortised")
     result = fit(model, *few, **{**STEPS, "epochs": 10}, validation=0.2, elbo=bound)
@@ -86,7 +86,7 @@ class Counting(nn.Module):
         return self.net(self.norm(x))
 
 
-def test_the_first_step_updates_the_statistics_of_batch_norm_once(few: Rows) -> None:
+def test_the_first_step_updates_the_statistics_of_batch_norm_once(few: zoo.Rows) -> None:
     model = GCM(3, 2, prior=Counting(), z_dim=2)
     result = fit(model, *few, **STEPS)
     steps = int(result.history["step"].iloc[-1])

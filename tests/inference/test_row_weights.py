@@ -6,16 +6,54 @@ from typing import Any
 
 import pytest
 import torch
+import zoo
 from pyro.infer import Trace_ELBO
 from torch import Tensor
-from training_cases import CASES, QUICK, DrivenStory, Rows, case_of, loss_and_gradient
-from training_runs import same, weights
+from training_runs import QUICK, loss_and_gradient, same, weights
 
 from pyro_gcm import GCM, fit, fit_members
+from pyro_gcm.inference import ImportanceWeightedELBO
+from pyro_gcm.inference.scored import Scored
 from pyro_gcm.inference.training_data import DataInMemory
 from pyro_gcm.models.members import MemberSettings
 from pyro_gcm.prediction.base_samples import driven_draws
 from pyro_gcm.training import TrainingOptions
+
+#: A kind of the zoo and options of `fit`, for every objective, bound and way to draw or sum sites.
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "prior guide": ("plain", {}),
+    "amortised guide": ("laplace prior", {"elbo": "elbo"}),
+    "dreg": ("posterior guide", {"elbo": "dreg"}),
+    "mean field": ("full posterior guide", {"elbo": "mean_field"}),
+    "alpha": ("plain", {"elbo": ImportanceWeightedELBO(4, 0.5, max_plate_nesting=1)}),
+    "renyi": ("laplace prior", {"elbo": "renyi"}),
+    "alternatives, p0": ("conditional p0", {}),
+    "splines": ("splines and logistic costs", {}),
+    "continuous": ("continuous", {}),
+    "quantile": ("quantile", {}),
+    "categorical": ("categorical prior", {}),
+    "members": ("members", {"objective": "members"}),
+    "members, evidence": ("members", {"objective": "conditional"}),
+    "joint": ("joint", {"objective": "joint"}),
+    "joint, mean field": ("joint", {"objective": "joint", "elbo": "mean_field"}),
+    "implicit": ("implicit", {}),
+    "implicit, one kernel": ("implicit, one kernel", {}),
+    "implicit, joint": ("implicit, joint", {"objective": "joint", "elbo": "elbo"}),
+    "implicit, paper": ("implicit, paper", {"objective": "paper"}),
+    "implicit, categorical": ("implicit, categorical", {}),
+}
+
+
+class DrivenStory(Scored):
+    """Draws the sites of a story from a noise."""
+
+    def __init__(self, noise: Any, *args: Any) -> None:
+        super().__init__(*args)
+        self.noise = noise
+
+    def draw(self, name: str, q: Any) -> Tensor:
+        own = q.batch_shape if len(q.batch_shape) > 1 else ()  # it depends on other draws
+        return self.noise.draw(q, tuple(torch.broadcast_shapes(own, self.shape)))
 
 
 class OfRows:
@@ -32,7 +70,8 @@ class OfRows:
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.usefixtures("float64")
 def test_weights_are_repetitions(case: str) -> None:
-    model, data, training = case_of(case, 6)
+    kind, training = CASES[case]
+    model, data = zoo.build(kind), zoo.rows_of(kind, 6, seed=3)
     model.eval().learn_units(*data)
     count = torch.arange(6) % 3 + 1
     pair = model.training_pair(training.get("objective", "conditional"))
@@ -54,7 +93,7 @@ def test_weights_are_repetitions(case: str) -> None:
     assert (unweighted - gradient).norm() > 0.01 * gradient.norm()
 
 
-def test_rows_of_weight_0_are_left_out_and_equal_weights_change_nothing(toy: Rows) -> None:
+def test_rows_of_weight_0_are_left_out_and_equal_weights_change_nothing(toy: zoo.Rows) -> None:
     x, r, y = toy
     kept = torch.arange(200) % 3 > 0
     models = [GCM(3, 2) for _ in range(4)]
@@ -71,7 +110,7 @@ def test_rows_of_weight_0_are_left_out_and_equal_weights_change_nothing(toy: Row
 
 
 @pytest.mark.filterwarnings("ignore:.* rows are copies of others")
-def test_copies_of_a_row_are_held_out_together(toy: Rows) -> None:
+def test_copies_of_a_row_are_held_out_together(toy: zoo.Rows) -> None:
     columns = [column[:40] for column in toy]
     count = 1 + torch.arange(40) % 4
     often = [column.repeat_interleave(count, 0) for column in columns]
@@ -91,7 +130,7 @@ def test_copies_of_a_row_are_held_out_together(toy: Rows) -> None:
     assert 0 < len(rows.held_out) <= 0.2 * len(copies)
 
 
-def test_only_ratios_of_weights_matter(toy: Rows) -> None:
+def test_only_ratios_of_weights_matter(toy: zoo.Rows) -> None:
     weight = torch.linspace(0.0, 2.0, 200, dtype=torch.float64)
     found = []
     for factor in (1.0, 4.0, 2.0**-900, 2.0**900):
@@ -100,7 +139,7 @@ def test_only_ratios_of_weights_matter(toy: Rows) -> None:
     assert all(same(found[0], other) for other in found)
 
 
-def test_losses_are_weighted_means(toy: Rows) -> None:
+def test_losses_are_weighted_means(toy: zoo.Rows) -> None:
     """With a learning rate of almost 0 all rows are seen by one model, whose terms are exact."""
     x, r, y = toy
     model = GCM(3, 2, prior="categorical")
@@ -122,14 +161,14 @@ def test_losses_are_weighted_means(toy: Rows) -> None:
     assert result.rows[0]["validation_loss"] == pytest.approx(wanted, rel=1e-4)
 
 
-def test_weights_need_a_bound_with_a_name(toy: Rows) -> None:
+def test_weights_need_a_bound_with_a_name(toy: zoo.Rows) -> None:
     own = Trace_ELBO(max_plate_nesting=1)
     with pytest.raises(ValueError, match="sample_weight needs one of the names of elbo, got"):
         fit(GCM(3, 2), *toy, sample_weight=torch.linspace(0.0, 2.0, 200), elbo=own, **QUICK)
     fit(GCM(3, 2), *toy, sample_weight=torch.ones(200), elbo=own, **QUICK)
 
 
-def test_bad_weights_are_refused_first(toy: Rows) -> None:
+def test_bad_weights_are_refused_first(toy: zoo.Rows) -> None:
     before = weights(model := GCM(3, 2))
     for weight, message in (
         (torch.ones(199), "200.*199"),

@@ -10,8 +10,8 @@ import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
+import zoo
 from torch import Tensor
-from training_cases import Rows
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.inference import ImportanceWeightedELBO, temper
@@ -61,7 +61,7 @@ def test_the_literal_loss_of_the_paper_learns_nothing_from_x(cure: str | None) -
     for n in (400, 2000):
         x, r = torch.randn(n, 2, generator=g), torch.rand(n, 1, generator=g)
         margin = 3.0 * x[:, 0] + 0.8 * (2.0 * r[:, 0] - 1.0) + 0.3 * torch.randn(n, generator=g)
-        parts.append(Rows(x, r, (margin > 0).float()))
+        parts.append(zoo.Rows(x, r, (margin > 0).float()))
     prior = "conditional" if cure == "conditional prior" else "standard"
     model, (train, test) = GCM(2, 1, prior=prior, num_samples=64), parts
     options: Any = {"epochs": 30, "batch_size": 100, "num_particles": 8, "learning_rate": 0.03}

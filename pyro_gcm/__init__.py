@@ -26,22 +26,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyro_gcm import (
-        audit,
-        baselines,
-        data,
-        diagnostics,
-        distributions,
-        estimators,
-        inference,
-        io,
-        models,
-        nets,
-        plots,
-        prediction,
-        report,
-        responses,
-    )
     from pyro_gcm._utils.torch_state import one_thread
     from pyro_gcm.audit import MonotonicityAudit, audit_monotonicity
     from pyro_gcm.data import SurvivalTimes
@@ -85,23 +69,18 @@ __all__ = [
     "save",
     "to_arviz",
 ]
-#: The module of each name that is no module itself.
-_HOMES = {
-    "GCM": "models",
-    "IGCM": "models",
-    "MemberGCM": "models",
-    "FitResult": "inference",
-    "MonotonicityAudit": "audit",
-    "PosteriorDraws": "prediction",
-    "SurvivalTimes": "data",
-    "audit_monotonicity": "audit",
-    "export": "io.export",
-    "fit": "inference",
-    "fit_members": "estimators.plans",
-    "load": "io",
-    "one_thread": "_utils.torch_state",
-    "save": "io",
-    "to_arviz": "diagnostics.arviz_export",
+#: Where the names of `__all__` are that are no modules themselves.
+_NAMES = {
+    "_utils.torch_state": ("one_thread",),
+    "audit": ("MonotonicityAudit", "audit_monotonicity"),
+    "data": ("SurvivalTimes",),
+    "diagnostics.arviz_export": ("to_arviz",),
+    "estimators.plans": ("fit_members",),
+    "inference": ("FitResult", "fit"),
+    "io": ("load", "save"),
+    "io.export": ("export",),
+    "models": ("GCM", "IGCM", "MemberGCM"),
+    "prediction": ("PosteriorDraws",),
 }
 
 
@@ -109,8 +88,9 @@ def __getattr__(name: str) -> Any:
     """A module or a name of `__all__`, imported when it is first used (PEP 562)."""
     if name not in __all__:
         raise AttributeError(f"module 'pyro_gcm' has no attribute {name!r}")
-    module = importlib.import_module(f"pyro_gcm.{_HOMES.get(name, name)}")
-    globals()[name] = value = getattr(module, name) if name in _HOMES else module
+    home = next((home for home, names in _NAMES.items() if name in names), None)
+    module = importlib.import_module(f"pyro_gcm.{home or name}")
+    globals()[name] = value = getattr(module, name) if home else module
     return value
 
 

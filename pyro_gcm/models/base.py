@@ -237,6 +237,11 @@ class OrderEventModel(Parts):
                 "objective='joint' needs prior='standard': with p(z|x) the program has no density "
                 "of x, and must not be maximised"
             )
+        if objective == "joint" and self.response.r_dist() is not None:
+            raise ValueError(
+                "objective='joint' needs revenues that are observed; the levels of "
+                "response='quantile' are chosen, and the pinball loss is no density of the data"
+            )
 
     def training_pair(self, objective: str = "conditional") -> TrainingPair:
         """The program and the guide that one of `objectives` trains.

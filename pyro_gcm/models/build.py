@@ -91,28 +91,12 @@ def guide_part(guide: Any, model: Any, hidden: Any) -> nn.Module | None:
         wrap, columns = (AmortizedGuide, x_dim) if of_x else (PosteriorGuide, x_dim + r_dim + 1)
         with torch.random.fork_rng([]):  # the other parts start alike with every guide
             part = wrap(_GUIDES[guide](columns, z_dim, hidden), from_prior=True)
-    refusal = None if model.reads_x else refusal_of(part, (x_dim,), 2)
-    if refusal is not None:
-        raise ValueError(
-            f"guide={_shown(guide)} must be q(z|x), such as 'amortised', with "
-            "prior='standard', where a prediction draws z from the guide without r and y; "
-            f"called as guide(x, None, None) it raised {type(refusal).__name__}: {refusal}"
-        ) from refusal
+    sizes = (x_dim, r_dim), (z_dim,)
+    if not model.reads_x:
+        check_guide(f"guide={_shown(guide)} with prior='standard'", part, *sizes, "x")
     if part is guide:
-        check_guide("guide", guide, (x_dim, r_dim), (z_dim,))
+        check_guide("guide", guide, *sizes)
     return part
-
-
-@torch.no_grad()
-def refusal_of(guide: nn.Module, columns: tuple[int, ...], without: int) -> Exception | None:
-    """Return the error of a guide for a row of zeros whose last arguments are None."""
-    like = next(guide.parameters(), torch.zeros(()))
-    try:
-        with evaluating(guide):
-            guide(*(like.new_zeros(1, count) for count in columns), *[None] * without)
-    except Exception as error:
-        return error
-    return None
 
 
 def infinite_part(p0: Any, x_dim: int, shape: tuple[int, ...], hidden: Any) -> nn.Module | None:
@@ -216,14 +200,18 @@ def check_shape(
     return made
 
 
-def check_guide(name: str, guide: nn.Module, columns: Sequence[int], shape: Sequence[int]) -> None:
+def check_guide(name: str, guide: nn.Module, columns: Any, shape: Any, given: str = "xry") -> None:
     """Refuse a guide that does not take (x, r, y) to a distribution of this event shape.
 
     :param columns: of x and r.
+    :param given: what predictions have of them; None is in the place of the others.
     """
     like = next(guide.parameters(), torch.zeros(()))
     x, r = (like.new_zeros(2, count) for count in columns)
-    made = _result(name, guide, "(x, r, y) to a distribution", x, r, like.new_ones(2))
+    rows = {"x": x, "r": r, "y": like.new_ones(2)}
+    known = {letter: row if letter in given else None for letter, row in rows.items()}
+    wanted = ", ".join(letter if letter in given else "None" for letter in rows)
+    made = _result(name, guide, f"({wanted}) to a distribution", *known.values())
     _check_event(name, made, shape)
     if tuple(made.batch_shape) != (2,):
         raise ValueError(
@@ -233,15 +221,16 @@ def check_guide(name: str, guide: nn.Module, columns: Sequence[int], shape: Sequ
 
 
 @torch.no_grad()
-def _result(name: str, part: nn.Module, wanted: str, *rows: Tensor) -> Any:
+def _result(name: str, part: nn.Module, wanted: str, *rows: Tensor | None) -> Any:
     """What a part makes of rows, if it takes them and draws nothing."""
     try:
         with evaluating(part), poutine.trace() as trace:
             made = part(*rows)
     except Exception as error:
+        shapes = [None if own is None else [*own.shape] for own in rows]
         raise ValueError(
-            f"{name} must take {wanted}, and for rows of shapes {[[*own.shape] for own in rows]} "
-            f"raised {type(error).__name__}: {error}"
+            f"{name} must take {wanted}, and for rows of shapes {shapes} raised "
+            f"{type(error).__name__}: {error}"
         ) from error
     sites = [key for key, site in trace.trace.nodes.items() if site["type"] == "sample"]
     if sites:

@@ -203,15 +203,6 @@ class GCM(Monotone):
         )
         return replace(plan, proposals=proposals)
 
-    def check_objective(self, objective: str) -> None:
-        """Refuse "joint" without a density of x and r."""
-        super().check_objective(objective)
-        if objective == "joint" and self.response.r_dist() is not None:
-            raise ValueError(
-                "objective='joint' needs revenues that are observed; the levels of "
-                "response='quantile' are chosen, and the pinball loss is no density of the data"
-            )
-
     # The factors of the story, besides z and c
 
     def x_dist(self, z: Tensor, x: Tensor | None) -> Any:

@@ -35,7 +35,6 @@ from pyro_gcm.models.build import (
     check_input,
     cost_shape_of,
     prior_part,
-    refusal_of,
     revenue_map_part,
     x_decoder_part,
 )
@@ -243,12 +242,14 @@ class IGCM(Surfaces):
             )
         if objective == "paper" and self.enumerates:
             raise ValueError("objective='paper' averages over draws of z: not with a categorical z")
-        guide, columns = self.k_guide, (self.x_dim, self.r_dim)
-        if objective == "paper" and (guide is None or refusal_of(guide, columns, 1)):
+        if objective == "paper" and self.k_guide is None:
             raise ValueError(
                 "objective='paper' needs a q(k|x, r) of its own, which predictions use as well: "
                 "pass kernel_guide='amortised'"
             )
+        if objective == "paper":
+            sizes = (self.x_dim, self.r_dim), (self.k_dim,)
+            check_guide("kernel_guide of objective='paper'", self.k_guide, *sizes, "xr")
 
     # The factors of the story, besides z and c
 

@@ -24,7 +24,6 @@ from pyro_gcm.models.predictions import Count, Predictions, prediction
 from pyro_gcm.prediction.draws import PosteriorDraws, Rows
 from pyro_gcm.prediction.posterior import Target, log_joint, posterior_draws
 from pyro_gcm.prediction.predicted import Predicted
-from pyro_gcm.prediction.shared_draws import with_shared
 
 #: Draws of all rows together whose likelihood is computed at once.
 _DRAWS_AT_ONCE = 1 << 16
@@ -129,11 +128,7 @@ class Posteriors(Predictions):
         """
         self.response.check_whole()
         rows = self.rows(x, r, y)
-        options: Any = {"num_samples": num_samples, "method": method, "seed": seed}
-        options |= {"num_proposals": num_proposals, "progress": progress}
-        if self.shared_sites():
-            return with_shared(self, rows, **options)
-        return posterior_draws(Target(self), rows, **options)
+        return posterior_draws(self, rows, num_samples, method, num_proposals, seed, progress)
 
     @prediction
     def responsibilities(self, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:

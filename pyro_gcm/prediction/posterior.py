@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from torch import Tensor
 from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import one_of, positive_int, seed_of, warn_user
 from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.inference.reading import of
 from pyro_gcm.prediction.base_samples import FixedNoise, Noise
 from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows
 from pyro_gcm.prediction.predicted import HalfGuided, Predicted
@@ -20,17 +21,28 @@ from pyro_gcm.prediction.proposals import (
     MIN_PARTICLES,
     PROPOSALS_PER_DRAW,
     effective_sample_size,
+    if_small,
     pareto_k,
     rejection,
+    resampled,
+    worth,
 )
 
 METHODS = ("auto", "enumeration", "rejection", "importance")
 #: Draws, or proposals that draws are chosen from, of all rows together, that are completed at once.
 DRAWS_AT_ONCE = 1 << 17
-#: Proposals, at least, of which those are chosen that agree with observed sites.
-_POOL = 512
-#: Errors of a log-evidence up to which the delta method is believed: 11 proposals that count.
-_LARGEST_ERROR = 0.3
+#: Share of the proposals that every draw of the sites that all rows share has.
+_OF_EACH = 50
+
+
+class _Asked(NamedTuple):
+    """The options of `posterior_draws`."""
+
+    num_samples: int
+    method: str
+    num_proposals: int
+    seed: int
+    progress: bool
 
 
 class Target:
@@ -39,11 +51,7 @@ class Target:
     :param shared: values of the sites that all rows share, one for every row, [1, B, *event].
     """
 
-    def __init__(
-        self,
-        model: Any,
-        shared: Mapping[str, Tensor] | None = None,
-    ) -> None:
+    def __init__(self, model: Any, shared: Mapping[str, Tensor] | None = None) -> None:
         self.model, self.shared = model, shared or {}
         self.plan, self.dtype = model.prediction_plan, model.dtype
         self.log_bound = model.response.log_likelihood_bound
@@ -55,12 +63,8 @@ class Target:
         return self._corrected or bool(self.model.observed(self.plan))
 
     def rejects(self, method: str) -> bool:
-        """Whether proposals are accepted in proportion to their likelihood.
-
-        Beside observed sites that is so where it is asked for.
-        """
-        weighted = self._corrected if method == "rejection" else self.weighted
-        return self.log_bound is not None and not weighted and method != "importance"
+        """Whether proposals are accepted in proportion to their likelihood."""
+        return self.log_bound is not None and not self.weighted and method != "importance"
 
     @cached_property
     def is_finite(self) -> bool:
@@ -74,16 +78,6 @@ class Target:
         if guided and rows.y is not None and not self.plan.proposals:
             return self._read(HalfGuided(self.model, self.plan, Noise(count), rows), rows)
         return self._read(Predicted(self.model, self.plan, Noise(count), separately=True), rows)
-
-    def unweighted(self, rows: Rows, count: int) -> Draws:
-        """Proposals without weights; where observed sites weigh them, resampled from many."""
-        if not self.weighted:
-            return self.propose(rows, count)
-        pool = self.propose(rows, max(_POOL, 8 * count))
-        assert pool.log_weights is not None
-        known = pool.select(_resampled(pool.log_weights, count)).values
-        again = self._read(Predicted(self.model, self.plan, known=known), rows)
-        return again._replace(values=known)
 
     def every(self, rows: Rows) -> Draws:
         """All values of the latent sites with their probabilities."""
@@ -139,15 +133,13 @@ class Target:
 
 
 def posterior_draws(
-    target: Target,
+    model: Any,
     rows: Rows,
-    *,
-    num_samples: int = 1000,
-    method: str = "auto",
-    num_proposals: int = 4096,
-    seed: int = 0,
-    progress: bool = True,
-    warns: bool = True,
+    num_samples: int,
+    method: str,
+    num_proposals: int,
+    seed: int,
+    progress: bool,
 ) -> PosteriorDraws:
     """`num_samples` draws of every row; the options are those of `GCM.posterior`.
 
@@ -155,12 +147,34 @@ def posterior_draws(
     :raises RuntimeError: for an outcome that the model excludes, and where "rejection" would need
         more than 128 proposals a draw.
     """
-    from tqdm.auto import tqdm
-
     num_samples = positive_int("num_samples", num_samples)
     num_proposals = positive_int("num_proposals", num_proposals, MIN_PARTICLES)
-    seed = seed_of(seed)
     one_of("method", method, METHODS)
+    asked = _Asked(num_samples, method, num_proposals, seed_of(seed), progress)
+    if model.shared_sites():
+        each = asked._replace(num_proposals=max(MIN_PARTICLES, num_proposals // _OF_EACH))
+        draws, num_proposals = _with_shared(model, rows, each), each.num_proposals * num_samples
+    else:
+        draws = _of_rows(Target(model), rows, asked)
+    # Where most proposals count, a large k is the noise of its own estimate.
+    heavy = (draws.pareto_k > 0.7) & (draws.ess < worth(num_samples, 0.5 * num_proposals))
+    weak = (draws.ess < min(100, 0.5 * num_samples)) | heavy
+    if weak.any():
+        high = draws.pareto_k[draws.pareto_k > 0.7]
+        tail = f" or a Pareto k above 0.7 (highest {high.max().item():.2f})" if len(high) else ""
+        warn_user(
+            f"{int(weak.sum())} of {len(weak)} rows have an effective sample size below 100 "
+            f"(lowest {draws.ess.min().item():.1f}){tail}: their draws repeat a few "
+            "values of z; raise num_proposals, or train a guide that fits better"
+        )
+    return draws
+
+
+def _of_rows(target: Target, rows: Rows, asked: _Asked) -> PosteriorDraws:
+    """Draws of all rows, block by block."""
+    from tqdm.auto import tqdm
+
+    num_samples, method, num_proposals, seed, progress = asked
     if method == "enumeration" and not target.is_finite:
         raise ValueError(
             "method='enumeration' needs a z with finitely many values and no other latent variable "
@@ -169,8 +183,8 @@ def posterior_draws(
     if method == "rejection" and not target.rejects(method):
         raise ValueError(
             "method='rejection' needs a response with a bounded likelihood, such as 'binary', and "
-            "draws before y from the story's own distributions (not so after objective='joint', "
-            "nor with a kernel_prior that is not normal): use 'importance'"
+            "draws before y that no observed site weighs (not so after objective='joint'): use "
+            "'importance'"
         )
     enumerated = method in ("auto", "enumeration") and target.is_finite
     exact = enumerated or target.rejects(method)
@@ -181,33 +195,54 @@ def posterior_draws(
     with tqdm(total=len(rows.x), disable=not progress, delay=2, desc="draws", unit="row") as bar:
         for index, block in rows.split(size):
             with randomness.in_use():
-                parts.append(_draw(target, block, num_samples, method, num_proposals))
+                parts.append(_draw(target, block, asked))
             bar.update(len(index))
-    draws = parts[0] if len(parts) == 1 else PosteriorDraws.of_rows(parts)
-    if warns:
-        warn_of_few_draws(draws, num_samples, num_proposals)
-    return draws
+    return parts[0] if len(parts) == 1 else PosteriorDraws.of_rows(parts)
 
 
-def warn_of_few_draws(draws: PosteriorDraws, num_samples: int, num_proposals: int) -> None:
-    """Warn of rows whose draws are worth few independent ones."""
-    # Where most proposals count, a large k is the noise of its own estimate.
-    heavy = (draws.pareto_k > 0.7) & (draws.ess < _worth(num_samples, 0.5 * num_proposals))
-    weak = (draws.ess < min(100, 0.5 * num_samples)) | heavy
-    if weak.any():
-        high = draws.pareto_k[draws.pareto_k > 0.7]
-        tail = f" or a Pareto k above 0.7 (highest {high.max().item():.2f})" if len(high) else ""
-        warn_user(
-            f"{int(weak.sum())} of {len(weak)} rows have an effective sample size below 100 "
-            f"(lowest {draws.ess.min().item():.1f}){tail}: their draws repeat a few "
-            "values of z; raise num_proposals, or train a guide that fits better"
-        )
+def _with_shared(model: Any, rows: Rows, asked: _Asked) -> PosteriorDraws:
+    """Draws of rows, each given a draw of its own of the sites that all rows share.
+
+    Those come from their fitted guide, which has seen all rows: a row's outcome does not weigh them
+    once more. Every draw of every row is a row here, with one draw.
+    """
+    (num_samples, *_, seed, _), count = asked, len(rows.x)
+    noise, shared = Noise(num_samples), {}
+
+    def line(name: str, q: Any) -> Tensor:
+        shared[name] = noise.proposed(name, of(q), 1)  # [S, 1, *event]
+        return shared[name]
+
+    with Randomness(seed, rows.x.device).in_use():
+        model.guide_shared(line)
+    number = torch.arange(num_samples * count, device=rows.x.device)
+    pairs = rows.take(number % count)._replace(number=number)
+    each = {name: v.transpose(0, 1).repeat_interleave(count, 1) for name, v in shared.items()}
+    target = Target(model, each)
+    draws = _of_rows(target, pairs, asked._replace(num_samples=1))
+    sites = {name: v.reshape(num_samples, count, *v.shape[2:]) for name, v in draws.sites.items()}
+    quality = {n: v.reshape(num_samples, count) for n, v in draws.quality().items()}
+    # Evidence from proposals of their own: those above end where one is accepted.
+    with Randomness(seed + 1, rows.x.device).in_use():
+        some = MIN_PARTICLES if target.weighted else 1
+        parts = pairs.split(DRAWS_AT_ONCE // some)
+        each_log_p = [log_joint(target.propose(part, some), part).logsumexp(0) for _, part in parts]
+    log_p = torch.cat(each_log_p).reshape(num_samples, count)
+    log_evidence = log_p.logsumexp(0) - math.log(num_samples)
+    error = (log_p - log_evidence).exp().std(0, correction=0) / num_samples**0.5
+    return PosteriorDraws(
+        sites,
+        ess=quality["ess"].sum(0),
+        pareto_k=quality["pareto_k"].median(0).values,
+        log_evidence=log_evidence.to(target.dtype),
+        log_evidence_error=if_small(error).to(target.dtype),
+        proposals=quality["proposals"].sum(0),
+    )
 
 
-def _draw(
-    target: Target, rows: Rows, num_samples: int, method: str, num_proposals: int
-) -> PosteriorDraws:
+def _draw(target: Target, rows: Rows, asked: _Asked) -> PosteriorDraws:
     """Draws for one block of rows: exact where that is possible and affordable."""
+    num_samples, method, num_proposals, *_ = asked
     if rows.y is None and not target.weighted:
         draws = target.propose(rows, num_samples)
         zero = torch.zeros(len(rows.x), dtype=target.dtype, device=rows.x.device)
@@ -216,14 +251,14 @@ def _draw(
         every = target.every(rows)
         log_w = log_joint(every, rows)
         log_evidence = _possible(log_w.logsumexp(0))
-        draws, zero = every.select(_resampled(log_w, num_samples)), torch.zeros_like(log_evidence)
+        draws, zero = every.select(resampled(log_w, num_samples)), torch.zeros_like(log_evidence)
         quality = zero + num_samples, log_evidence, zero, zero + torch.inf
         return _unweighted(target, draws, rows, *quality)
     if not target.rejects(method):
         return _importance(target, rows, num_samples, num_proposals)
-    draws, tally = rejection(target.unweighted, target.likelihood, rows, num_samples, num_proposals)
+    draws, tally = rejection(target.propose, target.likelihood, rows, num_samples, num_proposals)
     rare = (tally.accepted < num_samples).nonzero()[:, 0]
-    if method == "rejection" and len(rare) and not target.weighted:
+    if method == "rejection" and len(rare):
         raise RuntimeError(
             f"method='rejection' would need more than {PROPOSALS_PER_DRAW} proposals a draw for "
             f"{len(rare)} rows, whose outcomes have too small a probability: use 'auto'"
@@ -284,31 +319,12 @@ def _importance(target: Target, rows: Rows, num_samples: int, num_proposals: int
     draws = target.propose(rows, num_proposals, guided=True)
     log_w = log_joint(draws, rows)
     log_evidence = _possible(log_w.logsumexp(0))
-    sites = target.complete(draws.select(_resampled(log_w, num_samples)), rows)
+    sites = target.complete(draws.select(resampled(log_w, num_samples)), rows)
     for name, (values, own) in draws.separate.items():
         apart = draws._replace(values={name: values})
-        sites |= apart.select(_resampled(own, num_samples)).values
+        sites |= apart.select(resampled(own, num_samples)).values
     ess = effective_sample_size(log_w)
     count = torch.full_like(ess, float(num_proposals))
     error = if_small(((count / ess - 1.0).clamp(min=0.0) / count).sqrt())
-    quality = _worth(num_samples, ess), pareto_k(log_w), log_evidence, error, count
+    quality = worth(num_samples, ess), pareto_k(log_w), log_evidence, error, count
     return PosteriorDraws(sites, *(value.to(target.dtype) for value in quality))
-
-
-def if_small(error: Tensor) -> Tensor:
-    """The error of a logarithm by the delta method, inf where the method has no meaning.
-
-    It is never above 1, also where no proposal comes near the posterior.
-    """
-    return error.masked_fill(error > _LARGEST_ERROR, math.inf)
-
-
-def _worth(num_samples: int, proposals: Any) -> Any:
-    """The independent draws that resampled ones are worth, for proposals of so large an ess."""
-    # The variance of a mean is that over the proposals and that of choosing from them.
-    return 1.0 / (1.0 / num_samples + 1.0 / proposals)
-
-
-def _resampled(log_weights: Tensor, num_samples: int) -> Tensor:
-    """Indices [S, b] of draws in proportion to their weights [N, b]."""
-    return torch.multinomial(torch.softmax(log_weights.T, -1), num_samples, replacement=True).T

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,6 +15,8 @@ from torch import Tensor
 from pyro_gcm._utils.validation import ArrayLike, as_tensor
 from pyro_gcm.prediction.draws import Draws, Rows, taken
 
+#: Errors of a log-evidence up to which the delta method is believed: 11 proposals that count.
+_LARGEST_ERROR = 0.3
 #: Fewer weights have less than six in their tail, to which no Pareto distribution is fitted.
 MIN_PARTICLES = 30
 #: Logarithm of the smallest float.
@@ -175,6 +177,25 @@ def _repeated(at: Tensor, count: Tensor) -> Tensor:
         again = torch.rand(num_samples, len(short), device=at.device) * count[short]
         at[:, short] = at[:, short].gather(0, again.long())
     return at
+
+
+def if_small(error: Tensor) -> Tensor:
+    """The error of a logarithm by the delta method, inf where the method has no meaning.
+
+    It is never above 1, also where no proposal comes near the posterior.
+    """
+    return error.masked_fill(error > _LARGEST_ERROR, math.inf)
+
+
+def worth(num_samples: int, proposals: Any) -> Any:
+    """The independent draws that resampled ones are worth, for proposals of so large an ess."""
+    # The variance of a mean is that over the proposals and that of choosing from them.
+    return 1.0 / (1.0 / num_samples + 1.0 / proposals)
+
+
+def resampled(log_weights: Tensor, num_samples: int) -> Tensor:
+    """Indices [S, b] of draws in proportion to their weights [N, b]."""
+    return torch.multinomial(torch.softmax(log_weights.T, -1), num_samples, replacement=True).T
 
 
 def pareto_k(log_weights: ArrayLike) -> Tensor:

@@ -112,7 +112,7 @@ BY_CONSTRUCTOR = {
     ),
     "C": Reason(
         'With prior="standard", predictions draw z from the guide, which must not read r and y.',
-        r"guide='posterior\w*' must be q\(z\|x\), .* where a prediction draws z from the guide",
+        r"guide='posterior\w*' with prior='standard' must take \(x, None, None\)",
         lambda c: c.part("prior") == "standard" and c.part("guide").startswith("posterior"),
     ),
     "D": Reason(

@@ -98,9 +98,9 @@ OF_GCM: Options = [
     ({"x_decoder": LAPLACE}, "x_decoder needs prior='standard'"),
     (
         {"prior": "standard", "guide": POSTERIOR},
-        r"guide=PosteriorGuide must be q\(z\|x\).*and y",
+        r"guide=PosteriorGuide with prior=.standard. must take .*and y",
     ),
-    ({"prior": "standard", "guide": normal(4)}, r"guide\(x, None, None\) it raised TypeError"),
+    ({"prior": "standard", "guide": normal(4)}, r"take \(x, None, None\) .* raised TypeError"),
     ({"prior": Part(drawing), "z_dim": 2}, r"prior must not draw .*\['shift'\].* `shared`"),
     ({"cost_family": Bayesian(), "z_dim": 2}, "cost_family must not draw"),
     (

@@ -116,9 +116,7 @@ class EventCurve:
         event = self.event
         if isinstance(event.cost, Tensor):
             return self.at(axis(position)[0]).probability64()
-        # An axis may give its shifts one coordinate after another, without their slopes.
-        known = getattr(axis, "planes", None)
-        shift = planes(axis(position)[0], event.cost_shape) if known is None else known(position)
+        shift = planes(axis(position)[0], event.cost_shape)
         points, shift = aligned(event.points, on_grid(shift))
         return event.rising.probability(points + shift)
 

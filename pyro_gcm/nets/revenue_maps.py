@@ -11,7 +11,7 @@ from torch.distributions.transforms import Transform
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.validation import number, positive, positive_int
-from pyro_gcm.distributions.products import aligned, coarse, on_grid, planes
+from pyro_gcm.distributions.products import coarse, on_grid
 from pyro_gcm.nets.networks import kept, linear
 from pyro_gcm.nets.tabular_features import padded_knots, quantile_knots, ramps, slopes_between
 
@@ -257,8 +257,8 @@ class AxisMap(nn.Module):
 
     def forward(self, position: Tensor) -> Tensor:
         """[..., 1] -> [..., *event_shape], float64."""
-        whole = AxisOfDraws(self, self.weights(), len(self.event_shape))
-        return whole(position[..., 0])[0]
+        dims = len(self.event_shape)
+        return self.with_weights(self.weights(), dims, position[..., 0])[0]
 
     def weights(self) -> Tensor:
         """a and v, [*event_shape, 1 + J], float64."""
@@ -266,43 +266,24 @@ class AxisMap(nn.Module):
         lowest[0] = self.smallest_slope
         return self.linear.weight.double() + lowest
 
-    def gates(self, position: Tensor) -> list[Tensor]:
-        """Return the functions that a and v weigh, at positions [...]: 1 + J tensors, float64."""
-        at = on_grid(position)
-        bends = zip(self.knots.double(), self.widths.double(), strict=True)
-        return [at, *(torch.sigmoid((at - knot) / width) for knot, width in bends)]
+    def with_weights(
+        self, weights: Tensor, event_dim: int, position: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The map with other weights and its slope at positions [...], each [..., *event], float64.
 
-
-class AxisOfDraws:
-    """An `AxisMap` with the weights of given draws.
-
-    :param weights: [..., *event, 1 + J], such as those of one member for every position.
-    :param event_dim: number of dimensions of the event.
-    """
-
-    def __init__(self, axis: AxisMap, weights: Tensor, event_dim: int) -> None:
-        self.axis, self.weights, self.event_dim = axis, weights, event_dim
-
-    def __call__(self, position: Tensor) -> tuple[Tensor, Tensor]:
-        """The map and its slope at positions [...], each [..., *event], float64."""
-        at, *gates = self.axis.gates(position.reshape(*position.shape, *(1,) * self.event_dim))
-        slope, *bends = self.weights.unbind(-1)
+        :param weights: [..., *event, 1 + J], such as those of one member for every position.
+        :param event_dim: number of dimensions of the event.
+        """
+        at = on_grid(position.reshape(*position.shape, *(1,) * event_dim))
+        slope, *bends = weights.unbind(-1)
         shift = slope * at
-        for weight, gate, width in zip(bends, gates, self.axis.widths.double(), strict=True):
+        for weight, knot, width in zip(
+            bends, self.knots.double(), self.widths.double(), strict=True
+        ):
+            gate = torch.sigmoid((at - knot) / width)
             shift = shift + weight * gate
             slope = slope + weight * (gate * (1.0 - gate) / width)
         return shift, slope.expand(shift.shape)
-
-    def planes(self, position: Tensor) -> Tensor:
-        """The map alone, coordinates first, [(G) K, ...]; all of them share the gates."""
-        first, *gates = self.axis.gates(position)
-        own = planes(self.weights, self.weights.shape[-self.event_dim - 1 :])
-        own = aligned(own, position[None])[0].unflatten(0, (-1, 1 + len(gates)))
-        slope, *weights = own.unbind(1)
-        shift = slope * first
-        for weight, gate in zip(weights, gates, strict=True):
-            shift = shift + weight * gate
-        return shift
 
 
 def _widths(knots: Tensor) -> Tensor:

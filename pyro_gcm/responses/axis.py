@@ -22,7 +22,7 @@ from pyro_gcm.distributions.curve_outcome import LATEST
 from pyro_gcm.distributions.event_curve import Axis
 from pyro_gcm.distributions.products import coarse
 from pyro_gcm.nets.members import gather_parameters
-from pyro_gcm.nets.revenue_maps import AxisMap, AxisOfDraws, PositiveLinear, Probit
+from pyro_gcm.nets.revenue_maps import AxisMap, PositiveLinear, Probit
 from pyro_gcm.prediction.predictive import LevelPredictive, TimePredictive
 from pyro_gcm.responses.response import Response
 from pyro_gcm.training.result import entropy
@@ -90,7 +90,7 @@ class AxisResponse(Response):
         weights = self.axis.weights()
         if self.members:
             weights = gather_parameters(weights, covariates[..., : self.members])
-        return AxisOfDraws(self.axis, weights, self.event_dim)
+        return lambda position: self.axis.with_weights(weights, self.event_dim, position)
 
 
 @recorded("models.Survival")

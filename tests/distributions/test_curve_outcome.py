@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.distributions.curve_outcome import EventTime
-from pyro_gcm.nets.revenue_maps import AxisMap, AxisOfDraws
+from pyro_gcm.nets.revenue_maps import AxisMap
 
 INF = math.inf
 SHAPES = [(1,), (2,), (2, 2)]
@@ -43,7 +44,8 @@ def parts(family: str, shape: tuple[int, ...], infinite: bool = False) -> tuple[
         if len(shape) == 1:
             cost = InfiniteCost(cost.cost, torch.tensor(-1.0))
     axis = AxisMap(shape, knots=3)
-    return OrderEvent(cost, revenue), AxisOfDraws(axis, axis.weights().detach(), len(shape))
+    weights = axis.weights().detach()
+    return OrderEvent(cost, revenue), partial(axis.with_weights, weights, len(shape))
 
 
 def event_time(family: str, shape: tuple[int, ...], infinite: bool = False) -> EventTime:

@@ -20,14 +20,7 @@ from torch.func import functional_call
 from tqdm.auto import tqdm
 
 from pyro_gcm._utils.torch_state import Randomness, evaluating, one_thread
-from pyro_gcm._utils.validation import (
-    ArrayLike,
-    one_of,
-    positive,
-    positive_int,
-    seed_of,
-    share,
-)
+from pyro_gcm._utils.validation import ArrayLike, one_of, positive_int, seed_of, share
 from pyro_gcm.prediction.draws import mean_of_draws
 from pyro_gcm.prediction.predicted import Predicted
 
@@ -159,8 +152,7 @@ class Bayesian(nn.Module):
         :param num_draws: of the weights.
         :raises ValueError: for a wrong option.
         """
-        steps, batch_size = positive_int("steps", steps), positive_int("batch_size", batch_size)
-        count, rate = positive_int("num_draws", num_draws), positive("learning_rate", learning_rate)
+        steps, count = positive_int("steps", steps), positive_int("num_draws", num_draws)
         make: Any = guide
         if isinstance(guide, str):
             one_of("guide", guide, list(GUIDES))
@@ -171,7 +163,7 @@ class Bayesian(nn.Module):
         # What others have in Pyro's store stays as it is.
         with Randomness(seed, self.model.device).in_use(), pyro.get_param_store().scope():
             made = make(self.program)
-            optimizer = ClippedAdam({"lr": rate, "lrd": 0.1 ** (1.0 / steps)})
+            optimizer = ClippedAdam({"lr": learning_rate, "lrd": 0.1 ** (1.0 / steps)})
             svi = SVI(self.program, made, optimizer, Trace_ELBO())
             for _ in tqdm(range(steps), disable=not progress, desc="weights"):
                 chosen = torch.randint(len(data.x), (batch_size,), generator=order)

@@ -16,10 +16,11 @@ import numpy as np
 import pyro.poutine as poutine
 import torch
 from pyro.infer import MCMC
+from pyro.poutine.util import prune_subsample_sites
 from torch import Tensor
 
 from pyro_gcm._utils.torch_state import Randomness, exclusively, one_thread
-from pyro_gcm._utils.validation import kind, positive_int, seed_of
+from pyro_gcm._utils.validation import positive_int, seed_of
 from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.inference.reading import Program
 
@@ -49,8 +50,7 @@ def program_to_arviz(
     :param args, kwargs: arguments of program and guide.
     :param coords: labels by dimension: names of rows for the plate "data", say.
     :param seed: of the draws of a guide.
-    :raises TypeError: for another posterior.
-    :raises ValueError: for draws of sites that the program does not have, or in other numbers.
+    :raises ValueError: for draws of sites that the program does not have.
 
     >>> import pyro, pyro.distributions as dist, torch
     >>> from pyro.infer import MCMC, NUTS
@@ -66,17 +66,25 @@ def program_to_arviz(
     """
     count, labels, lead = positive_int("num_samples", num_samples), coords or {}, ("chain", "draw")
     with Randomness(seed_of(seed)).in_use(), unannounced(), torch.no_grad():
-        nodes: Any = poutine.trace(program).get_trace(*args, **kwargs).nodes
-        sites = {name: site for name, site in nodes.items() if _is_site(site)}
+        sites = _sites(program, args, kwargs)
         dims = {name: _dims(site) for name, site in sites.items()}
         draws = _draws(posterior, count, args, kwargs)
         if unknown := sorted(set(draws) - set(sites)):
             raise ValueError(f"posterior has draws of {unknown}, which are no sites of the program")
-        seen = {n: site["value"] for n, site in sites.items() if _is_data(site)}
-        groups = {"posterior": {n: (v, (*lead, *dims[n])) for n, v in draws.items()}}
-        groups["observed_data"] = {n: (v, dims[n]) for n, v in seen.items()}
+        groups: dict[str, Any] = {
+            "posterior": {n: (v, (*lead, *dims[n])) for n, v in draws.items()}
+        }
+        groups["observed_data"] = {
+            name: (site["value"], dims[name])
+            for name, site in sites.items()
+            if site["is_observed"]
+            and not site["infer"].get("_deterministic")
+            and site["value"].numel()
+        }
     if isinstance(posterior, MCMC):
-        diverging = _diverging(posterior, next(iter(draws.values())))
+        diverging = torch.zeros(next(iter(draws.values())).shape[:2], dtype=torch.bool)
+        for chain, places in enumerate(posterior.diagnostics().get("divergences", {}).values()):
+            diverging[chain, list(places)] = True
         groups["sample_stats"] = {"diverging": (diverging, lead)}
     return container({name: dataset(values, labels) for name, values in groups.items() if values})
 
@@ -86,31 +94,19 @@ def _draws(posterior: Any, count: int, args: Any, kwargs: Any) -> dict[str, Tens
     if isinstance(posterior, MCMC):
         return dict(posterior.get_samples(group_by_chain=True))
     if isinstance(posterior, Mapping):
-        sizes = {len(values) for values in posterior.values()}
-        if len(sizes) != 1:
-            raise ValueError(f"posterior must have as many draws of every site, got {sizes}")
         return {name: values[None] for name, values in posterior.items()}
-    if not callable(posterior):
-        raise TypeError(
-            f"posterior must be an MCMC, a guide or draws by site, got {kind(posterior)}"
-        )
     parts: dict[str, list[Tensor]] = {}
     for _ in range(count):
-        for name, site in poutine.trace(posterior).get_trace(*args, **kwargs).nodes.items():
-            if _is_site(site) and not site["infer"].get("is_auxiliary"):
+        for name, site in _sites(posterior, args, kwargs).items():
+            if not site["infer"].get("is_auxiliary"):
                 parts.setdefault(name, []).append(site["value"])
     return {name: torch.stack(values)[None] for name, values in parts.items()}
 
 
-def _is_site(node: Any) -> bool:
-    """Whether a node of a trace is a sample site, not a plate."""
-    return node["type"] == "sample" and type(node["fn"]).__name__ != "_Subsample"
-
-
-def _is_data(site: Any) -> bool:
-    """Whether a site was observed and is neither a function of others nor a factor."""
-    is_function = site["infer"].get("_deterministic")
-    return site["is_observed"] and not is_function and site["value"].numel() > 0
+def _sites(program: Program, args: Any, kwargs: Any) -> dict[str, Any]:
+    """The sites of a run that have a distribution, without its plates."""
+    trace = prune_subsample_sites(poutine.trace(program).get_trace(*args, **kwargs))
+    return {name: site for name, site in trace.nodes.items() if site["type"] == "sample"}
 
 
 def _dims(site: Any) -> tuple[str, ...]:
@@ -120,14 +116,6 @@ def _dims(site: Any) -> tuple[str, ...]:
     batch = value.dim() - events
     own = [plates.get(d - batch, f"{site['name']}_batch_{d}") for d in range(batch)]
     return (*own, *(f"{site['name']}_dim_{i}" for i in range(events)))
-
-
-def _diverging(mcmc: MCMC, like: Tensor) -> Tensor:
-    """Whether a draw ended in a divergence, [chain, draw]."""
-    found = torch.zeros(like.shape[:2], dtype=torch.bool)
-    for chain, places in enumerate(mcmc.diagnostics().get("divergences", {}).values()):
-        found[chain, list(places)] = True
-    return found
 
 
 def dataset(values: Mapping[str, tuple[Tensor, tuple[str, ...]]], coords: Coordinates) -> Any:

@@ -12,7 +12,6 @@ import pytest
 
 #: A loss after many steps, compared with what it was on this processor, and what holds on all.
 PLANTED = """
-import math
 from pathlib import Path
 
 import pytest
@@ -23,14 +22,11 @@ def last_loss():
     g = torch.Generator().manual_seed(0)
     x = torch.randn(64, 5, generator=g)
     y = (x.sum(1) > 0).float()
-    layers = [torch.nn.Linear(5, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)]
-    model = torch.nn.Sequential(*layers)
-    for parameter in model.parameters():
-        torch.nn.init.uniform_(parameter, -0.5, 0.5, generator=g)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    w = torch.full((5,), -0.5, requires_grad=True)
+    optimizer = torch.optim.Adam([w], lr=0.05)
     for _ in range(60):
         optimizer.zero_grad()
-        loss = torch.nn.functional.binary_cross_entropy_with_logits(model(x)[:, 0], y)
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(x @ w, y)
         loss.backward()
         optimizer.step()
     return loss.item()
@@ -41,7 +37,7 @@ def test_lucky():
 
 
 def test_the_loss_falls():
-    assert last_loss() < 0.5 * math.log(2.0)
+    assert last_loss() < 0.35
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -51,20 +47,13 @@ def test_what_is_promised_to_the_bit_holds(dtype):
         assert (function(u).diff() >= 0.0).all()
     whole = torch.arange(6.0, dtype=dtype)
     assert torch.equal(torch.outer(whole, whole) @ whole, whole * 55.0)
-    assert torch.exp(0.0 * whole).eq(1.0).all()
     assert torch.special.erf(-u).equal(-torch.special.erf(u))
     assert u[:2].sum() == u[0] + u[1]
-    rows = torch.randn(7, 3, dtype=dtype)[[0, 1, 0]]
-    again = torch.nn.functional.linear(rows, torch.ones(2, 3, dtype=dtype))
-    assert torch.equal(again[0], again[2])
 
 
 def test_derivatives_are_those_of_the_functions():
     u = torch.tensor([0.3, -2.0], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda v: (v.exp() * v.tanh()).softmax(0), u)
-    assert torch.autograd.gradgradcheck(lambda v: torch.special.log_ndtr(v).exp(), u)
-    each = torch.func.vmap(torch.func.grad(lambda v: v.exp()))(u.detach())
-    torch.testing.assert_close(each, u.detach().exp())
 """
 
 

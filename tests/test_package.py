@@ -1,9 +1,10 @@
-"""What is installed: the package with its types and its licence, the same from any folder."""
+"""What is installed and imported: types, licence, light imports, scripts of users."""
 
 from __future__ import annotations
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -70,3 +71,65 @@ def test_a_release_has_one_version_and_one_date() -> None:
     (date,) = re.findall(r"^date-released: (\S+)$", citation, flags=re.MULTILINE)
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"\n## [{pyro_gcm.__version__}] - {date}\n" in changes
+
+
+#: One after the other; the first is the import alone.
+CALLS = [
+    "",
+    "GCM(3, 2).predict(x, r)",
+    "GCM(3, 2, alternatives=2).surface(x, r)",
+    "fit(GCM(3, 2), x, r, y, epochs=2, validation=0.2, progress=False)",
+    "baselines.fit(baselines.MLP(3, 2), x, r, y, epochs=2, progress=False)",
+]
+#: Modules and the CPU time of their import on one machine.
+SLOW = {"sympy": "0.3 s", "torch._dynamo": "1.0 s", "pandas": "0.2 s", "matplotlib": "0.2 s"}
+#: What baselines need not, either.
+HEAVY = {"pyro", "pandas", "matplotlib", "scipy", "sklearn", "pooch", "arviz", "joblib"}
+CODE = f"""
+import importlib, pkgutil, sys, types, warnings
+import torch
+allowed = {{*sys.modules}}
+
+def forget():
+    for loaded in [name for name in sys.modules if name.split(".")[0] == "pyro_gcm"]:
+        del sys.modules[loaded]
+
+# The package is replaced by an empty one, since its own __init__ may import more.
+package = types.ModuleType("pyro_gcm")
+package.__path__ = [{str(Path(pyro_gcm.__file__).parent)!r}]
+sys.modules["pyro_gcm"] = package
+import pyro_gcm.audit, pyro_gcm.baselines, pyro_gcm.data, pyro_gcm.training
+heavy = {HEAVY} & {{name.split(".")[0] for name in {{*sys.modules}} - allowed}}
+assert not heavy, heavy
+
+forget()
+from pyro_gcm import GCM, baselines, fit
+warnings.simplefilter("ignore")
+x, r, y = torch.randn(20, 3), torch.randn(20, 2), torch.arange(20.0) % 2
+for call in {CALLS}:
+    exec(call)
+    for name in {list(SLOW)}:
+        assert name not in sys.modules, (name, call)
+
+import pyro_gcm
+for module in pkgutil.iter_modules(pyro_gcm.__path__):
+    if module.ispkg:  # each can be imported first
+        forget()
+        importlib.import_module("pyro_gcm." + module.name)
+"""
+
+
+def test_nothing_is_imported_that_is_not_needed_and_any_package_can_be_first() -> None:
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+SCRIPTS = sorted((Path(__file__).parent / "user_scripts").glob("*.py"))
+
+
+@pytest.mark.long(keep=0)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_a_script_of_a_user_runs(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(script), run_name="__main__")
+    assert capsys.readouterr().out

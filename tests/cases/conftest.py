@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import command_line
 import pandas as pd
 import pytest
-
-from pyro_gcm.cli import main
-
-
-class Done(NamedTuple):
-    """What a command printed."""
-
-    out: str
-    err: str
-
-    @property
-    def rows(self) -> list[dict[str, str]]:
-        """The table on stdout, with the letters that it has."""
-        text = pd.read_csv(io.StringIO(self.out), dtype=str, keep_default_na=False)
-        return text.to_dict("records")
-
-    @property
-    def types(self) -> dict[str, str]:
-        return {column["name"]: column["type"] for column in json.loads(self.out)["columns"]}
+from command_line import Done
 
 
 @pytest.fixture(autouse=True)
@@ -36,22 +17,21 @@ def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+def ended(*arguments: object, code: int = 0) -> Done:
+    """What a command printed, which has to end with this code."""
+    done = command_line.run(*arguments)
+    assert done.code == code, done.err
+    return done
+
+
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+def run() -> Callable[..., Done]:
     """A function that runs a command, which has to end with this code."""
-
-    def command(*arguments: object, code: int = 0) -> Done:
-        capsys.readouterr()
-        found = main([str(argument) for argument in arguments])
-        done = Done(*capsys.readouterr())
-        assert found == code, done.err
-        return done
-
-    return command
+    return ended
 
 
 @pytest.fixture
-def fit(run: Callable[..., Done]) -> Callable[..., Done]:
+def fit() -> Callable[..., Done]:
     """A function that fits a quick model to a table, a text or a file, and saves it in `model`."""
 
     def command(data: Any, *options: str, code: int = 0) -> Done:
@@ -63,6 +43,6 @@ def fit(run: Callable[..., Done]) -> Callable[..., Done]:
         usual = ["--epochs=1", "--members=2", "--out=model", "--overwrite"]
         if "--increasing" not in str(options):
             usual.append("--increasing=debt")
-        return run("fit", file, *usual, *options, code=code)
+        return ended("fit", file, *usual, *options, code=code)
 
     return command

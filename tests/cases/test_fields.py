@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from pyro_gcm.cli.options import list_of, parts_of
 from pyro_gcm.cli.tables import Reading, read_table
@@ -20,9 +19,8 @@ def column(*fields: str, **reading: Any) -> pd.Series:
     return read_table(Path("column.csv"), Reading.of_options(**reading))["a"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "reading", "values"),
-    [
+def test_a_column_has_the_type_of_all_its_fields() -> None:
+    for fields, reading, values in (
         (("1", "2"), {}, [1, 2]),
         (("1", "", "2.5"), {}, [1.0, None, 2.5]),
         (("1", "NA", "nan", " NULL", "None"), {}, [1.0, *[None] * 4]),
@@ -40,14 +38,14 @@ def column(*fields: str, **reading: Any) -> pd.Series:
         (("1_000", "2"), {}, ["1_000", "2"]),
         (("\u0661\u0662", "2"), {}, ["\u0661\u0662", "2"]),
         (("123456789012345678901234", "NA"), {}, [1.2345678901234568e23, None]),
-    ],
-)
-def test_a_column_has_the_type_of_all_its_fields(
-    fields: tuple[str, ...], reading: dict[str, Any], values: list[Any]
-) -> None:
-    found = column(*fields, **reading).tolist()
-    assert [None if value != value or value is None else value for value in found] == values
-    assert {type(value) for value in found if value == value} <= {type(v) for v in values}
+    ):
+        found = column(*fields, **reading).tolist()
+        assert [None if value != value or value is None else value for value in found] == values, (
+            fields
+        )
+        assert {type(value) for value in found if value == value} <= {type(v) for v in values}, (
+            fields
+        )
 
 
 def test_numbers_beside_missing_ones_are_the_same_to_the_last_bit() -> None:
@@ -58,16 +56,13 @@ def test_numbers_beside_missing_ones_are_the_same_to_the_last_bit() -> None:
     assert (beside[:-1] == numbers).all()
 
 
-@pytest.mark.parametrize(
-    ("text", "known", "parts"),
-    [
+def test_lists_keep_blanks_and_commas() -> None:
+    for text, known, parts in (
         ("a, b,,c", (), ["a", "b", "c"]),
         (" debt, years", (" debt", " years"), [" debt", " years"]),
         ('a,"b, c"," d"', (), ["a", "b, c", " d"]),
         ("a,b", ("a,b",), ["a,b"]),
         ('5" pipe,"say ""x"""', (), ['5" pipe', 'say "x"']),
-    ],
-)
-def test_lists_keep_blanks_and_commas(text: str, known: Any, parts: list[str]) -> None:
-    assert parts_of(text, known) == parts
-    assert parts_of(list_of(parts)) == parts
+    ):
+        assert parts_of(text, known) == parts, text
+        assert parts_of(list_of(parts)) == parts, text

@@ -24,9 +24,8 @@ def table(count: int = 40) -> pd.DataFrame:
     return pd.DataFrame({"debt": debt, "job": job, "late": np.where(late, "yes", "no")})
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
+def test_numbers_in_other_forms_are_no_categories(fit: Any) -> None:
+    for fields, message in (
         (
             ["1,234", "22,345", "333,456", "4,567"],
             "'1,234' in row 1, '22,345' in row 2, '333,456' in row 3: --decimal , reads '1,234' as "
@@ -48,27 +47,23 @@ def table(count: int = 40) -> pd.DataFrame:
         (["31.01.2020 12:30"], "has dates or times"),
         (["Jan 3, 2020", "5 Feb 2020"], "has dates or times"),
         (["12:30", "1:15"], "has dates or times"),
-    ],
-)
-def test_numbers_in_other_forms_are_no_categories(
-    fields: list[str], message: str, fit: Any
-) -> None:
-    data = table().assign(debt=np.resize(np.array(fields, dtype=object), 40), years=1.0)
-    for role in ("--increasing=debt", "--increasing=years"):
-        said = fit(data, LATE, role, code=2).err
-        assert said.count("\n") == 1
-        assert "DATA data.csv: column 'debt' has " in said
-        assert message in said
-    # It is taken as text, or left out, where that is asked for; --test-share ends it untrained.
-    for option in ("--text=debt", "--ignore=debt"):
-        done = fit(data, LATE, role, option, "--test-share=0.99", code=2)
-        assert "--test-share: " in done.err
+    ):
+        data = table().assign(debt=np.resize(np.array(fields, dtype=object), 40), years=1.0)
+        for role in ("--increasing=debt", "--increasing=years"):
+            said = fit(data, LATE, role, code=2).err
+            assert said.count("\n") == 1, said
+            assert "DATA data.csv: column 'debt' has " in said
+            assert message in said
+        # It is taken as text, or left out, where that is asked for; --test-share ends it untrained.
+        for option in ("--text=debt", "--ignore=debt"):
+            done = fit(data, LATE, role, option, "--test-share=0.99", code=2)
+            assert "--test-share: " in done.err
 
 
-@pytest.mark.parametrize("levels", [["1", "2", "x"], ["18-25", "26-35"], ["A1", "B2"], ["?", "-"]])
-def test_other_text_makes_categories(levels: list[str], fit: Any) -> None:
-    done = fit(table().assign(job=np.resize(levels, 40)), LATE, "--json")
-    assert done.types["job"] == f"text, {len(levels)} values"
+def test_other_text_makes_categories(fit: Any) -> None:
+    for levels in (["1", "2", "x"], ["18-25", "26-35"], ["A1", "B2"], ["?", "-"]):
+        done = fit(table().assign(job=np.resize(levels, 40)), LATE, "--json")
+        assert done.types["job"] == f"text, {len(levels)} values"
 
 
 def test_a_model_reads_the_files_of_all_commands_as_in_fit(fit: Any, run: Any) -> None:
@@ -122,21 +117,16 @@ def test_what_stands_around_the_table_is_no_input(text: str, said: str, fit: Any
     assert set(load("model").feature_names_in_) - {"Unnamed: 0"} == {"debt", "job"}
 
 
-@pytest.mark.parametrize(
-    ("data", "options", "message"),
-    [
+def test_no_tables_and_wrong_marks_are_told(fit: Any) -> None:
+    for data, options, message in (
         ("debt,late\n1,no\ndebt,late\n2,yes\n", "", "its row 2 is the header again: remove it"),
         ("debt,,late\n1,5,no\n2,6,yes\n", "", "its column 2 must have a name, and has none"),
         ("debt,late,debt\n1,no,2\n", "", "has more than one column 'debt'"),
         (table(), "--decimal=;", "--decimal must be . or , (a full stop or a comma), got ';'"),
         (table(), "--thousands=12", "--thousands must be one sign that is no letter, digit, +"),
         (table(), "--thousands=.", "--thousands and --decimal must differ, and both are '.'"),
-    ],
-)
-def test_no_tables_and_wrong_marks_are_told(
-    data: Any, options: str, message: str, fit: Any
-) -> None:
-    assert message in fit(data, LATE, *options.split(), code=2).err
+    ):
+        assert message in fit(data, LATE, *options.split(), code=2).err
 
 
 def test_text_that_says_missing_is_a_level_in_every_format(fit: Any, run: Any) -> None:
@@ -157,40 +147,33 @@ def test_text_that_says_missing_is_a_level_in_every_format(fit: Any, run: Any) -
     assert fit(data, LATE, "--missing=NA,nan", "--json").types["job"] == "text, 2 values"
 
 
-@pytest.mark.parametrize(
-    "labels", [["-1", "+1"], ["FALSE", "TRUE"], ["01", "02"], ["NA", "no"], ["0.50", "10"]]
-)
-def test_classes_have_the_letters_of_the_file(labels: list[str], fit: Any, run: Any) -> None:
-    text = table().assign(late=np.resize(labels, 40), id=np.resize(["007", "1.50", "NA"], 40))
-    fit(text, LATE, "--ignore=id")
-    model = open_model(Path("model"))
-    assert set(model.labels) == set(labels)
-    assert model.prediction_name.endswith(f" is {labels[1]}")  # the higher value
-    rows = run("predict", "model", "data.csv", "--keep=id,late").rows
-    assert {row["class"] for row in rows} <= set(labels)
-    assert [row["late"] for row in rows] == text["late"].tolist()
-    assert [row["id"] for row in rows] == text["id"].tolist()
-    fit(text, LATE, "--ignore=id", f"--positive={labels[0]}")
-    model = open_model(Path("model"))
-    assert model.prediction_name.endswith(f" is {labels[0]}")
-    came = outcomes_of(model, Path("data.csv"), target=None, event=None)
-    assert came.y is not None
-    assert len(set(zip(came.y.tolist(), text["late"], strict=True))) == 2
+def test_classes_have_the_letters_of_the_file(fit: Any, run: Any) -> None:
+    for labels in (["-1", "+1"], ["FALSE", "TRUE"], ["01", "02"], ["NA", "no"], ["0.50", "10"]):
+        text = table().assign(late=np.resize(labels, 40), id=np.resize(["007", "1.50", "NA"], 40))
+        fit(text, LATE, "--ignore=id")
+        model = open_model(Path("model"))
+        assert set(model.labels) == set(labels)
+        assert model.prediction_name.endswith(f" is {labels[1]}")  # the higher value
+        rows = run("predict", "model", "data.csv", "--keep=id,late").rows
+        assert {row["class"] for row in rows} <= set(labels)
+        assert [row["late"] for row in rows] == text["late"].tolist()
+        assert [row["id"] for row in rows] == text["id"].tolist()
+        fit(text, LATE, "--ignore=id", f"--positive={labels[0]}")
+        model = open_model(Path("model"))
+        assert model.prediction_name.endswith(f" is {labels[0]}")
+        came = outcomes_of(model, Path("data.csv"), target=None, event=None)
+        assert came.y is not None
+        assert len(set(zip(came.y.tolist(), text["late"], strict=True))) == 2
 
 
-@pytest.mark.parametrize(
-    ("levels", "option", "labels"),
-    [
+def test_levels_have_the_letters_of_the_file_and_any_order(fit: Any) -> None:
+    for levels, option, labels in (
         (["10", "09", "+8"], "--kind=ordinal", ["+8", "09", "10"]),  # in the order of numbers
         (["10", "09", "+8"], "--levels=10,09,+8", ["10", "09", "+8"]),
         (["few, or none", " many"], '--levels="few, or none"," many"', ["few, or none", " many"]),
-    ],
-)
-def test_levels_have_the_letters_of_the_file_and_any_order(
-    levels: list[str], option: str, labels: list[str], fit: Any
-) -> None:
-    fit(table().assign(grade=np.resize(levels, 40)), "--target=grade", "--ignore=late", option)
-    assert open_model(Path("model")).labels == labels
+    ):
+        fit(table().assign(grade=np.resize(levels, 40)), "--target=grade", "--ignore=late", option)
+        assert open_model(Path("model")).labels == labels
 
 
 def test_columns_with_blanks_and_commas_are_named_in_lists(fit: Any, run: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 from disks import content, full_disk
-from loan_table import table
+from loans import table
 
 from pyro_gcm import GCM, load, save
 from pyro_gcm._utils.files import write_file
@@ -70,13 +69,15 @@ def test_what_file_managers_leave_in_a_folder_stays_there(name: str, tmp_path: P
         assert left.exists()
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_the_advice_for_a_metric_that_is_no_number_works(value: float, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"metrics\.auc must be finite, got .*: pass None") as told:
-        save(GCM(2, 1), tmp_path / "model", metrics={"auc": value})
-    assert f"or the text {str(value)!r}" in str(told.value)
-    for instead in (None, str(value)):
-        save(GCM(2, 1), tmp_path / "model", metrics={"auc": instead}, overwrite=True)
+def test_the_advice_for_a_metric_that_is_no_number_works(tmp_path: Path) -> None:
+    for value in (float("nan"), float("inf")):
+        with pytest.raises(
+            ValueError, match=r"metrics\.auc must be finite, got .*: pass None"
+        ) as told:
+            save(GCM(2, 1), tmp_path / "model", metrics={"auc": value})
+        assert f"or the text {str(value)!r}" in str(told.value)
+        for instead in (None, str(value)):
+            save(GCM(2, 1), tmp_path / "model", metrics={"auc": instead}, overwrite=True)
 
 
 # The command line
@@ -127,12 +128,12 @@ def test_scores_that_there_cannot_be_are_told_of(
         return {"auc": value, "accuracy": 0.5}
 
     monkeypatch.setattr("pyro_gcm.estimators.kinds.scores", scores)
-    out, err = fit(table(), *COLUMNS, "--test-share=0.2", "--json")
+    done = fit(table(), *COLUMNS, "--test-share=0.2", "--json")
     if value is None:
         told, kept = "no score of the rows held out: a label is unknown", {}
     else:
         told = f"auc of the rows held out is {value}"
         kept = {"auc": None if value != value else "inf", "accuracy": 0.5}
-    assert f"warning: {told}" in err
-    assert json.loads(out)["scores"] == kept
-    assert json.loads(run("info", "model", "--json").out)["scores"] == kept
+    assert f"warning: {told}" in done.err
+    assert done.json["scores"] == kept
+    assert run("info", "model", "--json").json["scores"] == kept

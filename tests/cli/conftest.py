@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_line import fit
-from loan_table import table
+from loans import table
 
 DATA = table().to_csv(index=False)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pyro_gcm.data import credit, load_heloc, load_taiwan
+from pyro_gcm.data import credit, load_heloc, load_loans, load_taiwan
 from pyro_gcm.data.dataset import SETS
 
 ALL = [*credit.HELOC_REASONS, *SETS["heloc"]["free"]]
@@ -89,3 +89,14 @@ def test_directions_name_numbers_and_have_reasons(heloc, taiwan) -> None:
         assert len(reasons) == count
         assert set(reasons) <= set(table.select_dtypes("number"))
         assert all(sign in (-1, 1) and len(why) > 20 for sign, why in reasons.values())
+
+
+def test_the_raw_loans_have_text_missing_values_and_both_outcomes(raw_folder):
+    table, outcome = load_loans()
+    assert table.shape == (45_342, 14)
+    assert set(credit.LOAN_DIRECTIONS) < set(table)
+    assert table["emp_length"].isna().sum() == 1_776
+    assert table.drop(columns="emp_length").notna().all().all()
+    assert sorted(outcome.unique()) == ["default", "paid off"]
+    assert (outcome == "default").mean() == 0.5
+    assert [str(table[name].dtype) for name in ("term", "purpose")] == ["category"] * 2

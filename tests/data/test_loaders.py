@@ -1,31 +1,40 @@
-"""Every set: names, sizes, splits, raw units, the published scaling, and its datasheet."""
+"""Every set: names, sizes, splits, units, choices of the literature; and Loan Defaulter."""
 
 from __future__ import annotations
 
 import re
+import zlib
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from pyro_gcm import data
-from pyro_gcm.data import NAMES, Dataset
+from pyro_gcm.data import NAMES, Dataset, load, sets
 from pyro_gcm.data.dataset import SETS
 from pyro_gcm.data.sets import tables
+from pyro_gcm.data.source import RawFile
 
 TEXT = Path(data.__file__).with_name("datasheets.md").read_text(encoding="utf-8")
 #: Numbers of categorical columns of the source; the datasheets state how many categories there are.
 GROUPS = {"adult": 4, "compas": 2, "diabetes": 17, "loan": 2, "loan_psds": 2}
-#: Lowest and highest revenues, and those of the first row, of the variant "default".
-RAW = {
-    "adult": ([1, 0, 17, 1], [16, 99_999, 90, 99], [13, 2_174, 39, 40]),
-    "auto_mpg": ([-455, -230, -5140], [-68, -46, -1613], [-307, -130, -3504]),
-    "compas": ([0, 0, 0, 0], [38, 20, 13, 9], [0, 0, 0, 0]),
-    "diabetes": ([12, 0, 0, 1], [98, 1, 1, 13], [40, 1, 0, 9]),
+#: What `fingerprint` makes of the sets whose files are here.
+FINGERPRINTS: dict[tuple[str, str], list[float]] = {
+    ("adult", "default"): [20.9386786, -5.810874506, 0, 346874673],
+    ("adult", "published"): [199.9015063, 0, 0, 2797895478],
+    ("auto_mpg", "default"): [-6.055178142, 9.535554069, 114.7158357, 1283083742],
+    ("auto_mpg", "published"): [-15.39591023, 3.736853035, 114.7158357, 1283083742],
+    ("blog", "default"): [-299.5405263, -8.215395328, 56482.21884, 706461298],
+    ("blog", "published"): [1.889372665, 0, 56503.11481, 706461298],
+    ("compas", "default"): [-10.76117527, 0.6018880507, 269744.0927, 111287469],
+    ("compas", "published"): [-12.27873829, 0, 269744.0927, 111287469],
+    ("diabetes", "default"): [-818.3966034, -0.1416263029, 0, 1797343448],
+    ("diabetes", "published"): [-821.5384117, 0, 0, 1797343448],
+    ("loan_psds", "default"): [-64.69496845, 22.70483313, 0, 1850714273],
+    ("loan_psds", "published"): [-66.64730496, 0, 0, 1850714273],
 }
-#: How many of the first columns of x, and all of r, are scaled in the variant "published".
-SCALED = {"adult": 0, "compas": 1, "diabetes": 0, "loan_psds": 2}
 
 
 def section(name: str) -> str:
@@ -92,27 +101,27 @@ def test_every_set_has_a_section_with_every_part() -> None:
         assert stated("loan", "columns of r", variant) == len(loan["r"])
 
 
-@pytest.mark.parametrize("name", RAW)
-def test_default_inputs_are_in_raw_units(real, name: str) -> None:
-    r = real(name).r
-    assert [row.tolist() for row in (r.amin(0), r.amax(0), r[0])] == list(RAW[name])
-    if name == "compas":
-        age = real(name).x[:, real(name).x_names.index("age")]
-        assert (age.min(), age.max()) == (18, 96)
-    if name == "diabetes":
-        on = {x for x, value in zip(real(name).x_names, real(name).x[0], strict=True) if value}
-        assert {"HighBP=1", "GenHlth=5", "MentHlth=18", "PhysHlth=15", "Income=3"} < on
+def fingerprint(dataset: Dataset) -> list[float]:
+    """Numbers of its values and units, its fixed split and its names, which any change moves."""
+    whole = torch.cat([dataset.x, dataset.r, dataset.y[:, None]], 1).numpy()
+    size = np.abs(whole).max(0)
+    size[size == 0.0] = 1.0
+    rows, columns = (np.cos(np.arange(n)) for n in whole.shape)
+    order = torch.cat(dataset.fixed or (torch.zeros(0),)).numpy()
+    names = zlib.crc32(repr((dataset.x_names, dataset.r_names)).encode())
+    return [
+        rows @ (whole / size) @ columns,
+        np.log(size) @ columns,
+        rows[: len(order)] @ order,
+        names,
+    ]
 
 
-@pytest.mark.parametrize("name", SCALED)
-def test_published_scales_over_all_rows(real, name: str) -> None:
-    raw, published, scaled = real(name), real(name, "published"), SCALED[name]
-    for values, found in ((raw.r, published.r), (raw.x[:, :scaled], published.x[:, :scaled])):
-        low, high = values.amin(0), values.amax(0)
-        torch.testing.assert_close(found, (values - low) / (high - low))
-    if name != "adult":  # whose published variant has another label and another column
-        assert published.x[:, scaled:].equal(raw.x[:, scaled:])
-        assert published.y.equal(raw.y)
+@pytest.mark.parametrize(("name", "variant"), FINGERPRINTS)
+def test_every_value_unit_and_order_of_a_set_stays_as_it_was(real, name: str, variant: str) -> None:
+    """Each was compared with the files, or with the code of the literature, when it was noted."""
+    found = fingerprint(real(name, variant))
+    assert found == pytest.approx(FINGERPRINTS[name, variant], rel=1e-8, abs=1e-7)
 
 
 def test_unknown_name_and_variant_are_refused_with_the_known_ones() -> None:
@@ -125,3 +134,127 @@ def test_unknown_name_and_variant_are_refused_with_the_known_ones() -> None:
 def test_names_and_birth_dates_of_people_are_not_read(real) -> None:
     real("compas")  # skips without the file
     assert [table.shape[1] for table in tables(SETS["compas"])] == [12]
+
+
+# Adult has the correct label by default, and the published one on request
+
+
+def test_published_label_has_no_positive_in_the_training_file(real) -> None:
+    correct, published = real("adult").y, real("adult", "published").y
+    assert correct[:32_561].sum() == 7_841
+    assert published[:32_561].sum() == 0
+    assert published[32_561:].equal(correct[32_561:])
+
+
+# Auto MPG has raw units, the published scaling and the fixed split of the literature
+
+
+@pytest.mark.parametrize("part", [0, 1], ids=["train", "test"])
+def test_fixed_split_has_the_cars_of_the_comet_files(real, raw_folder: Path, part: int) -> None:
+    dataset = real("auto_mpg")
+    path = raw_folder / "auto_mpg" / ("comet_train_data.csv", "comet_test_data.csv")[part]
+    if not path.is_file():
+        pytest.skip(f"PYRO_GCM_DATA has no auto_mpg/{path.name}")
+    comet = pd.read_csv(path)
+    x, r = ["Cylinders", "Acceleration", "Model Year", "Origin"], ["Displacement", "Horsepower"]
+    wanted = comet[[*x, *r, "Weight", "MPG"]].to_numpy(dtype=np.float64)
+
+    rows = dataset.fixed_split()[part]
+    got = torch.cat([dataset.x, -dataset.r, dataset.y[:, None]], 1)[rows].numpy()
+    assert len({tuple(car) for car in got}) == len(got)  # no two cars are equal
+    assert {tuple(car) for car in got} == {tuple(car) for car in wanted}
+
+
+# COMPAS has ProPublica's rows and the split of the literature
+
+
+@pytest.mark.parametrize("variant", ["default", "published"])
+def test_fixed_split_is_the_legacy_shuffle_of_the_filtered_rows(real, variant: str) -> None:
+    dataset = real("compas", variant)
+    train, test = dataset.fixed_split()
+    rows = torch.cat([dataset.x, dataset.r, dataset.y[:, None]], 1).numpy().copy()
+    state = np.random.get_state()
+    np.random.seed(78712)
+    np.random.shuffle(rows)  # whole rows, as the literature did
+    np.random.set_state(state)
+    for index, part in ((train, rows[:4_937]), (test, rows[4_937:])):
+        np.testing.assert_array_equal(dataset.x[index].numpy(), part[:, :9])
+        np.testing.assert_array_equal(dataset.r[index].numpy(), part[:, 9:13])
+        np.testing.assert_array_equal(dataset.y[index].numpy(), part[:, 13])
+
+
+def test_filter_drops_every_kind_of_row_that_propublica_dropped(monkeypatch) -> None:
+    header = ",".join(SETS["compas"]["files"][0]["read"]["usecols"])
+    good = "30,Other,Male,1,0,0,0,1,-1,1,F,Low"
+    bad = [
+        "31,Other,Male,1,0,0,0,1,31,1,F,Low",
+        "32,Other,Male,1,0,0,0,1,-31,1,F,Low",
+        "33,Other,Male,1,0,0,0,1,,1,F,Low",
+        "34,Other,Male,1,0,0,0,1,0,-1,F,Low",
+        "35,Other,Male,1,0,0,0,1,0,1,O,Low",  # kept: "O" <= "O", as ProPublica wrote the filter
+        "36,Other,Male,1,0,0,0,1,0,1,X,Low",
+        "37,Other,Male,1,0,0,0,1,0,1,M,N/A",
+    ]
+    monkeypatch.setattr(sets, "read_raw", lambda _: "\n".join([header, good, *bad]).encode())
+    assert data.load("compas").frame()["age"].tolist() == [30, 35]
+
+
+COLUMNS = [f"feature_{i}" for i in range(28)] + ["ground_truth"]
+
+
+def table(rows: int, seed: int) -> pd.DataFrame:
+    values = np.random.default_rng(seed).random((rows, 29)).round(6)
+    values[:, -1] = np.arange(rows) % 2
+    return pd.DataFrame(values, columns=COLUMNS)
+
+
+@pytest.fixture
+def files(monkeypatch: pytest.MonkeyPatch) -> dict[str, pd.DataFrame]:
+    """Small files of 7 and 4 rows in place of the real ones."""
+    files = {"loan/train_loan.csv": table(7, 0), "loan/test_loan.csv": table(4, 1)}
+
+    def read_raw(file: RawFile) -> bytes:
+        return files[file.path].to_csv(index=False).encode()
+
+    monkeypatch.setattr(sets, "read_raw", read_raw)
+    monkeypatch.setitem(SETS["loan"], "rows", [7, 4])
+    return files
+
+
+def test_revenues_come_first_and_are_oriented_to_increase(files) -> None:
+    for variant, flip in (("default", 0), ("published", 1)):
+        dataset = load("loan", variant)
+        whole = pd.concat(files.values()).to_numpy()
+        wanted = whole[:, :5].copy()
+        wanted[:, [0, 2, 3]] = flip - wanted[:, [0, 2, 3]]  # grade, emp_length, annual_inc
+        np.testing.assert_array_equal(dataset.r, wanted)
+        np.testing.assert_array_equal(dataset.x, whole[:, 5:28])
+        np.testing.assert_array_equal(dataset.y, whole[:, 28])
+        wanted = "-grade", "pub_rec_bankruptcies", "-emp_length", "-annual_inc", "dti"
+        assert dataset.r_names == wanted
+        assert (dataset.name, dataset.variant) == ("loan", variant)
+        assert (dataset.response, dataset.metric) == ("binary", "accuracy")
+        train, test = dataset.fixed_split()  # that of the two files
+        assert (train.tolist(), test.tolist()) == (list(range(7)), list(range(7, 11)))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.iloc[:-1], "loan/train_loan.csv has 6 rows, expected 7"),
+        (lambda t: t.rename(columns={"feature_3": "income"}), r"columns are \['feature_0', .*"),
+        (lambda t: t.drop(columns="ground_truth"), "columns are"),
+        (lambda t: t.assign(feature_3="A"), "could not convert string"),
+    ],
+    ids=["rows", "name", "label", "text"],
+)
+def test_other_tables_are_refused_with_a_warning_that_the_loader_is_untested(
+    files, change, message: str
+) -> None:
+    path = "loan/train_loan.csv"
+    files[path] = change(files[path])
+    with pytest.raises(ValueError, match=message) as caught:
+        load("loan")
+    assert str(caught.value).startswith(f"{path} does not match its description")
+    assert "has not been run on the file" in str(caught.value)
+    assert "https://zenodo.org/records/7968969/files/train_loan.csv" in str(caught.value)

@@ -80,24 +80,44 @@ def test_groups_of_the_installed_line_hold_the_draws_of_the_model_of_this_seed()
         np.testing.assert_array_equal(result[f"{group}_data"][name], values)
 
 
-def test_dimensions_have_names_and_coordinates() -> None:
-    result = to_arviz(trained(), *data(6), **QUIET)
-    one = {"chain": 1, "draw": 40, "datum": 6}
-    for group, name, wanted in (
-        ("posterior", "z", {**one, "latent": 2}),
-        ("posterior", "c", {**one, "cost": 2}),
-        ("log_likelihood", "y", one),
-        ("sample_stats", "ess", {"datum": 6}),
-        ("constant_data", "x", {"datum": 6, "covariate": 2}),
-        ("constant_data", "r", {"datum": 6, "revenue": 2}),
-    ):
-        assert dims(result[group][name]) == wanted
-    assert result["posterior"]["datum"].values.tolist() == list(range(6))
-    assert result["posterior"]["cost"].values.tolist() == ["r[0]", "r[1]"]
-    assert result["constant_data"]["covariate"].values.tolist() == ["x[0]", "x[1]"]
-    for group, name in (("posterior", "c"), ("constant_data", "r")):
-        assert result[group][name].attrs["units"] == "data"
+def test_dimensions_have_names_and_coordinates(tmp_path: Path) -> None:
     x, r, y = data(60)
+    people = pd.Index(["a", "b", "c", "d"], name="person")
+    frames = {
+        "x": pd.DataFrame(x[:4].numpy(), columns=["age", "income"], index=people),
+        "r": pd.DataFrame(r[:4].numpy(), columns=["bid", "budget"], index=people),
+        "y": pd.Series(y[:4].numpy(), index=people),
+    }
+    plain, given = (
+        {"x_names": None, "r_names": None},
+        {"x_names": ["u", "v"], "r_names": ("s", "t")},
+    )
+    for columns, names, rows, covariates, costs in (
+        (
+            {"x": x[:4], "r": r[:4], "y": y[:4]},
+            plain,
+            [0, 1, 2, 3],
+            ["x[0]", "x[1]"],
+            ["r[0]", "r[1]"],
+        ),
+        (frames, plain, ["a", "b", "c", "d"], ["age", "income"], ["bid", "budget"]),
+        (frames, given, ["a", "b", "c", "d"], ["u", "v"], ["s", "t"]),
+    ):
+        result = to_arviz(trained(), **columns, **names, **QUIET)
+        posterior, constant = result["posterior"], result["constant_data"]
+        assert posterior["datum"].values.tolist() == rows
+        assert posterior["cost"].values.tolist() == costs
+        assert constant["covariate"].values.tolist() == covariates
+        one = {"chain": 1, "draw": 40, "datum": 4}
+        assert dims(posterior["z"]) == {**one, "latent": 2}
+        assert dims(posterior["c"]) == {**one, "cost": 2}
+        assert dims(result["log_likelihood"]["y"]) == one
+        assert dims(constant["r"]) == {"datum": 4, "revenue": 2}
+        assert posterior["c"].attrs["units"] == constant["r"].attrs["units"] == "data"
+    result.to_netcdf(str(tmp_path / "draws.nc"))  # a file gives everything back
+    again = az.from_netcdf(str(tmp_path / "draws.nc"))
+    assert groups(again) == GROUPS
+    assert all(result[group].equals(again[group]) for group in GROUPS)
     joint = GCM(2, 2, prior="standard", z_dim=2, hidden=8)
     fit(joint, x, r, y, objective="joint", epochs=1, progress=False)
     for model, site, sizes in (
@@ -110,30 +130,6 @@ def test_dimensions_have_names_and_coordinates() -> None:
         posterior = to_arviz(model, *data(6), **QUIET)["posterior"]
         assert set(posterior.data_vars) == {"z", site, "c"}
         assert sizes.items() <= dims(posterior[site]).items()
-
-
-def test_names_are_those_of_the_columns_or_those_given(tmp_path: Path) -> None:
-    x, r, y = data(4)
-    people = pd.Index(["a", "b", "c", "d"], name="person")
-    frames = {
-        "x": pd.DataFrame(x.numpy(), columns=["age", "income"], index=people),
-        "r": pd.DataFrame(r.numpy(), columns=["bid", "budget"], index=people),
-        "y": pd.Series(y.numpy(), index=people),
-    }
-    result = to_arviz(trained(), **frames, **QUIET)
-    assert result["posterior"]["datum"].values.tolist() == ["a", "b", "c", "d"]
-    assert result["posterior"]["cost"].values.tolist() == ["bid", "budget"]
-    assert result["constant_data"]["covariate"].values.tolist() == ["age", "income"]
-    one = result["posterior"]["c"].sel(datum="b", cost="budget")
-    assert one.shape == (1, 40)
-    result.to_netcdf(str(tmp_path / "draws.nc"))  # a file gives everything back
-    again = az.from_netcdf(str(tmp_path / "draws.nc"))
-    assert groups(again) == GROUPS
-    for group in GROUPS:
-        assert result[group].equals(again[group])
-    given = to_arviz(trained(), **frames, x_names=["u", "v"], r_names=("s", "t"), **QUIET)
-    assert given["posterior"]["cost"].values.tolist() == ["s", "t"]
-    assert given["constant_data"]["covariate"].values.tolist() == ["u", "v"]
 
 
 def test_continuous_outcomes_have_a_density() -> None:
@@ -179,18 +175,11 @@ def test_leaving_a_held_out_row_out_gives_its_log_probability() -> None:
     assert (k < 0.7).all()
     assert abs(total - wanted.sum()) < 0.4
     assert wanted.min() < -2.0  # some outcomes were a surprise
+    model = to_arviz(trained(informed=False), *data(150, 1), num_samples=1000, progress=False)
+    assert total > pointwise(model)[2] + 20.0
     # The draws differ from the evidence by less than its error.
     harmonic = -np.log(np.exp(-held_out()["log_likelihood"]["y"].values[0]).mean(0))
     stats = held_out()["sample_stats"]
     gap, error = harmonic - stats["log_evidence"].values, stats["log_evidence_error"].values
     assert error.max() > 1e-3
     assert (np.abs(gap) < 0.2 * error + 1e-4).all()
-
-
-# By pandas, of what arviz 0.23 does.
-@pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame.sort_values")
-def test_comparison_prefers_the_better_model() -> None:
-    shuffled = to_arviz(trained(informed=False), *data(150, 1), num_samples=1000, progress=False)
-    table = az.compare({"shuffled": shuffled, "informed": held_out()})
-    assert list(table.index) == ["informed", "shuffled"]
-    assert pointwise(held_out())[2] > pointwise(shuffled)[2] + 20.0

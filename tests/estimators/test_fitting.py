@@ -1,19 +1,24 @@
-"""How estimators are trained: few rows, bootstrap samples, and the rate of the event."""
+"""How estimators are trained: few rows, bootstrap samples, the rate of the event, what data say."""
 
 import copy
-import os
+import warnings
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from loans import loans
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.multiclass import OneVsRestClassifier
 
-from pyro_gcm import data
 from pyro_gcm.audit import audit_table
-from pyro_gcm.estimators import GCMClassifier, IGCMClassifier
+from pyro_gcm.estimators import GCMClassifier, GCMOrdinal, GCMRegressor, GCMSurvival, IGCMClassifier
 from pyro_gcm.estimators.after_training import best_steepness, make_steeper
 from pyro_gcm.estimators.plans import fit_members
 from pyro_gcm.estimators.training import Trained, TrainingRows
@@ -95,27 +100,6 @@ def test_the_mean_probability_is_the_weighted_rate(model):
         assert draws.shape == (1, 50)
 
 
-@pytest.mark.filterwarnings("ignore:the data speak against direction")  # of a column of Diabetes
-@pytest.mark.long(keep=0)
-@pytest.mark.parametrize("name", ["adult", "compas", "diabetes", "loan_psds", "blog"])
-def test_early_stopping_stays_calibrated_on_real_data(name):
-    if not os.environ.get("PYRO_GCM_DATA"):
-        pytest.skip("PYRO_GCM_DATA is not set")
-    dataset = data.load(name)
-    chosen = np.random.default_rng(0).permutation(len(dataset.y))[:12_000]
-    x, r, y = (part.numpy()[chosen] for part in (dataset.x, dataset.r, dataset.y))
-    count = min(8_000, len(y) * 2 // 3)
-    y = y > np.median(y) if name == "blog" else y
-    X, signs = np.concatenate([x, r], 1), [0] * x.shape[1] + [1] * r.shape[1]
-    model = GCMClassifier(monotonic_cst=signs, early_stopping=True).fit(X[:count], y[:count])
-    p = model.predict_proba(X)[:, 1]
-    assert p[:count].mean() == pytest.approx(y[:count].mean(), abs=3e-4)
-    rest, n = y[count:].mean(), len(y) - count
-    rate = y[:count].mean()
-    error = np.sqrt(rate * (1 - rate) * (1 / count + 1 / n))  # of the difference of two rates
-    assert p[count:].mean() == pytest.approx(rest, abs=3 * error)
-
-
 @pytest.mark.parametrize("make", [partial(GCMClassifier, prior="conditional"), IGCMClassifier])
 def test_a_sampled_z_stops_before_it_knows_the_rows_by_heart(make):
     X, y = noisy(200, 0)
@@ -134,14 +118,9 @@ def test_a_sampled_z_stops_before_it_knows_the_rows_by_heart(make):
 
 def test_steepness_is_that_which_rows_left_out_ask_for():
     X, y = noisy(200, 0)
-    rows = TrainingRows(
-        torch.from_numpy(X[:, 2:]).float(),
-        torch.from_numpy(X[:, :2]).float(),
-        torch.from_numpy(y).float(),
-        None,
-        [1] * 18,
-    )
-    model, result, crossed, _ = fit_members(rows.x, rows.r, rows.y, progress=False)
+    x, r, outcome = (torch.from_numpy(part).float() for part in (X[:, 2:], X[:, :2], y))
+    rows = TrainingRows(x, r, outcome, None, [1] * 18)
+    model, result, crossed, _ = fit_members(x, r, outcome, progress=False)
     best = best_steepness(Trained(model, result, crossed), rows)
     before = copy.deepcopy(model)
     before.load_state_dict(crossed.weights)
@@ -179,3 +158,74 @@ def test_calibration_needs_rows_that_are_left_out():
         model.set_params(calibrate=True, monotonic_cst=[1] * 20)
         with pytest.raises(ValueError, match="calibrate=True needs predictions of rows that"):
             model.fit(X, y)
+
+
+KINDS = {
+    "classifier": (GCMClassifier, lambda score, rng: score + rng.logistic(size=len(score)) > 0),
+    "numbers": (GCMRegressor, lambda score, rng: score + rng.normal(size=len(score))),
+    "levels": (GCMOrdinal, lambda score, rng: np.digitize(score + rng.logistic(size=600), [-1, 1])),
+    "survival_times": (GCMSurvival, lambda score, rng: survival_times(score, rng)),
+}
+
+
+def survival_times(score, rng):
+    """Exact and right-censored survival_times, which come earlier with the score."""
+    came, seen = rng.exponential(size=600) * np.exp(-score), rng.exponential(size=600) * 4.0
+    return np.stack([came <= seen, np.minimum(came, seen)], 1)
+
+
+def said(call):
+    """The warnings of a call."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_data_speak_against_a_wrong_direction_alone(kind):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(600, 3)), columns=["rate", "age", "none"])
+    make, outcome = KINDS[kind]
+    y = outcome(1.5 * X["rate"].to_numpy() - X["age"].to_numpy(), rng)
+    options = {"members": 3, "hidden": 8}
+    right = make(monotonic_cst={"rate": 1, "age": -1, "none": 1}, **options)
+    assert said(lambda: right.fit(X, y)) == []
+    short = make(monotonic_cst={"rate": 1, "age": -1, "none": 1}, epochs=1, **options)
+    assert said(lambda: short.fit(X, y)) == []
+    # Over seeds z is -10 or less; it is one standard error of itself.
+    (message,) = said(lambda: make(monotonic_cst={"rate": -1, "age": -1}, **options).fit(X, y))
+    assert message.startswith("the data speak against direction - of column 'rate' (z = -")
+
+
+#: Tools that fit to labels, and whether they code them anew: as 0 and 1, or as False and True.
+TOOLS = {
+    "grid": (lambda one: GridSearchCV(one, {"hidden": [4]}, cv=2), False),
+    "calibrated": (lambda one: CalibratedClassifierCV(one, cv=2), False),
+    "voting": (lambda one: VotingClassifier([("one", one)], voting="soft"), True),
+    "one against the rest": (OneVsRestClassifier, True),
+}
+
+
+def test_the_event_does_not_turn_round_where_labels_are_coded_anew():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 50, size=(160, 1))
+    late = X[:, 0] - 25.0 + 5.0 * rng.logistic(size=160) > 0
+    one = GCMClassifier(monotonic_cst=[1], epochs=2, members=2, hidden=8)
+    forms = {1: np.where(late, 1, 2), "yes": np.where(late, "yes", "zero")}
+    for event, labels in forms.items():
+        for name, (make, codes) in TOOLS.items():
+            named, first = clone(one).set_params(positive=event), one.set_params(positive="first")
+            model = make(first).fit(X, labels)
+            rises = model.predict_proba([[0.0], [50.0]])[:, list(model.classes_).index(event)]
+            assert rises[0] < rises[1], (event, name)
+            if codes:
+                with pytest.raises(ValueError, match=r"positive must be .*'first' or 'last'"):
+                    make(named).fit(X, labels)
+            else:
+                make(named).fit(X, labels)
+        with pytest.raises(ValueError, match=r"positive must be .*'first' or 'last'"):
+            cross_val_predict(named, X, labels, cv=2, method="predict_proba")
+    turned = clone(one).set_params(positive="last")
+    with pytest.raises(ValueError, match=r"one of the classes \['last', 'late'\]"):
+        turned.fit(X, np.where(late, "last", "late"))  # which is the first one

@@ -1,4 +1,4 @@
-"""Tables of every kind: what is read of them, and the errors for what cannot be."""
+"""Tables of every kind: what is read of them, what was misread once, and the errors."""
 
 import inspect
 import re
@@ -14,6 +14,7 @@ from loans import loans
 from sklearn.exceptions import NotFittedError
 
 from pyro_gcm import estimators
+from pyro_gcm.audit import audit_table
 from pyro_gcm.data.tables import Column, read_table
 from pyro_gcm.estimators import GCMClassifier, GCMRegressor, IGCMClassifier
 from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
@@ -25,16 +26,6 @@ OPTIONS = {"monotonic_cst": {"income": -1, "debt": 1, "grade": 1}, "epochs": 2, 
 def fitted():
     X, y = loans(200)
     return GCMClassifier(**OPTIONS, members=2).fit(X, y), X, y
-
-
-def test_columns_are_found_by_name(fitted):
-    model, X, _ = fitted
-    expected = model.predict_proba(X)
-    assert np.array_equal(model.predict_proba(X[X.columns[::-1]]), expected)
-    with pytest.raises(ValueError, match="yet now missing:\n- income"):
-        model.predict(X.drop(columns="income"))
-    with pytest.raises(ValueError, match="unseen at fit time:\n- salary"):
-        model.predict(X.rename(columns={"income": "salary"}))
 
 
 def test_rows_with_gaps_and_levels_do_not_depend_on_the_kind_of_frame(fitted):
@@ -103,19 +94,19 @@ def test_what_a_network_reads_of_each_kind_of_column():
     assert x[:, 6:8].tolist() == [[0, 1]] * 15
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-30, 1.0, 1e30, 1e290])
-@pytest.mark.parametrize("offset", [0.0, 1e9])
-def test_scaled_numbers_rise_whatever_their_size_and_offset(scale, offset):
-    values = scale * (offset + np.random.default_rng(0).lognormal(0, 1, 500))
-    code = ColumnEncoding.learn(Column("a", values), 1, False)
-    z = code.scaled(np.sort(values))
-    assert (np.diff(z) >= 0).all()
-    # The columns of 1e-300 are so narrow that float64 itself has no more digits of them.
-    assert len(np.unique(z)) > 450
-    assert np.abs(z).max() < 30
-    far = code.scaled(np.array([-1.7e308, 1.7e308]))
-    assert np.isfinite(far).all()
-    assert far[0] <= z[0] < z[-1] <= far[1]
+def test_scaled_numbers_rise_whatever_their_size_and_offset():
+    for scale in (1e-300, 1e-30, 1.0, 1e30, 1e290):
+        for offset in (0.0, 1e9):
+            values = scale * (offset + np.random.default_rng(0).lognormal(0, 1, 500))
+            code = ColumnEncoding.learn(Column("a", values), 1, False)
+            z = code.scaled(np.sort(values))
+            assert (np.diff(z) >= 0).all()
+            # The columns of 1e-300 are so narrow that float64 itself has no more digits of them.
+            assert len(np.unique(z)) > 450
+            assert np.abs(z).max() < 30
+            far = code.scaled(np.array([-1.7e308, 1.7e308]))
+            assert np.isfinite(far).all()
+            assert far[0] <= z[0] < z[-1] <= far[1]
 
 
 def wrong():
@@ -158,18 +149,19 @@ def wrong():
     }
 
 
-@pytest.mark.parametrize("message", wrong())
-def test_bad_tables_and_options_are_refused_by_name(message):
-    X, y = loans(60)
-    given = wrong()[message]
-    X, y = given.pop("X", X), given.pop("y", y)
-    told = ".*".join(map(re.escape, message.split("...")))
-    with pytest.raises((TypeError, ValueError), match=told):
-        GCMClassifier(**{**OPTIONS, **given}).fit(X, y)
+def test_bad_tables_and_options_are_refused_by_name():
+    for message, given in wrong().items():
+        X, y = loans(60)
+        X, y = given.pop("X", X), given.pop("y", y)
+        pattern = ".*".join(map(re.escape, message.split("...")))
+        with pytest.raises((TypeError, ValueError), match=pattern):
+            GCMClassifier(**{**OPTIONS, **given}).fit(X, y)
 
 
 #: What cannot be asked of a model and its table, and the error.
 ASKED_WRONGLY = {
+    "yet now missing:\n- income": lambda m, X: m.predict(X.drop(columns="income")),
+    "unseen at fit time:\n- salary": lambda m, X: m.predict(X.rename(columns={"income": "salary"})),
     "'years' of X had numbers in fit, got text": lambda m, X: m.predict(X.assign(years="ten")),
     r"column 'job' of X had text in fit, got 3\.0": lambda m, X: m.predict(X.assign(job=3.0)),
     r"got LazyFrame: pass X\.collect": lambda m, X: m.predict(
@@ -187,35 +179,29 @@ ASKED_WRONGLY = {
 }
 
 
-@pytest.mark.parametrize("message", ASKED_WRONGLY)
-def test_what_cannot_be_asked_is_refused_by_name(message, fitted):
-    with pytest.raises((TypeError, ValueError), match=message):
-        ASKED_WRONGLY[message](*fitted[:2])
+def test_what_cannot_be_asked_is_refused_by_name(fitted):
+    for message, ask in ASKED_WRONGLY.items():
+        with pytest.raises((TypeError, ValueError), match=message):
+            ask(*fitted[:2])
 
 
 #: A value for each argument that a method needs.
 NEEDED = {"feature": "debt", "probability": 0.5, "values": [0.5], "levels": [0.5]}
-ASKED = [
-    (kind, name)
-    for kind in map(estimators.__dict__.get, estimators.__all__)
-    if hasattr(kind, "fit")
-    for name, method in inspect.getmembers(kind, inspect.isfunction)
-    if not name.startswith(("_", "fit", "get_", "set_", "new_"))
-]
 
 
-@pytest.mark.parametrize(("kind", "name"), ASKED, ids=lambda part: getattr(part, "__name__", part))
-def test_what_is_not_fitted_says_so_whatever_is_asked(kind, name):
-    method, given = getattr(kind(), name), {"X": loans(5)[0], "y": np.arange(5.0), **NEEDED}
-    needed = {
-        parameter.name: given[parameter.name]
-        for parameter in inspect.signature(method).parameters.values()
-        if parameter.default is parameter.empty
-    }
-    if (kind, name) == (estimators.GCMRegressor, "explain"):
-        needed["above"] = 0.5
-    with pytest.raises(NotFittedError, match="not fitted yet"):
-        method(**needed)
+def test_what_is_not_fitted_says_so_whatever_is_asked():
+    given = {"X": loans(5)[0], "y": np.arange(5.0), **NEEDED}
+    kinds = map(vars(estimators).get, estimators.__all__)
+    for kind in (kind for kind in kinds if hasattr(kind, "fit")):
+        for name, method in inspect.getmembers(kind, inspect.isfunction):
+            if name.startswith(("_", "fit", "get_", "set_", "new_")):
+                continue
+            parameters = [*inspect.signature(method).parameters.values()][1:]
+            needed = {p.name: given[p.name] for p in parameters if p.default is p.empty}
+            if (kind, name) == (estimators.GCMRegressor, "explain"):
+                needed["above"] = 0.5
+            with pytest.raises(NotFittedError, match="not fitted yet"):
+                pytest.fail(f"{kind.__name__}.{name} returns {method(kind(), **needed)}")
 
 
 def test_missing_columns_that_training_rows_had_are_the_median(fitted):
@@ -224,5 +210,105 @@ def test_missing_columns_that_training_rows_had_are_the_median(fitted):
     median = X["years"].sort_values().iloc[round(0.5 * (len(X) - 1))]
     missing, at_median = X.assign(years=np.nan), X.assign(years=median)
     assert np.array_equal(model.predict_proba(missing), model.predict_proba(at_median))
-    absent = X.assign(income=None)
-    assert np.array_equal(model.predict_proba(absent), model.predict_proba(X.assign(income=pd.NA)))
+    expected, rest = model.predict_proba(X.assign(income=np.nan)), X.drop(columns="income")
+    arrow = pyarrow.Table.from_pandas(rest)
+    for without_a_type in (
+        X.assign(income=None),
+        X.assign(income=pd.NA),
+        polars.from_pandas(rest).with_columns(polars.lit(None).alias("income")),
+        arrow.append_column("income", pyarrow.nulls(len(X))),
+    ):
+        assert np.array_equal(model.predict_proba(without_a_type), expected)
+
+
+DIRECTIONS = {"income": -1, "debt": 1}
+SMALL = {"monotonic_cst": DIRECTIONS, "epochs": 2, "hidden": 8, "members": 2}
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    X, y = loans(80)
+    return X[["income", "debt"]].copy(), y
+
+
+@pytest.fixture(scope="module")
+def model(numbers):
+    return GCMClassifier(**SMALL).fit(*numbers)
+
+
+def test_directions_are_never_read_by_the_wrong_name(numbers):
+    X, y = numbers
+    by_position = pd.Series([-1, 1])
+    model = GCMClassifier(**{**SMALL, "monotonic_cst": by_position}).fit(X, y)
+    assert [column.sign for column in model.encoding_.columns] == [-1, 1]
+    swapped = X.set_axis([1, 0], axis=1)  # the names of columns are text, and these two "1" and "0"
+    model = GCMClassifier(**{**SMALL, "monotonic_cst": {0: 1}}).fit(swapped, y)
+    assert [column.sign for column in model.encoding_.columns] == [0, 1]
+
+
+@pytest.mark.filterwarnings("ignore:.*beyond the training rows|X does not have valid feature names")
+def test_values_are_required_of_lists(model, numbers):
+    rows = numbers[0][:3]
+    of_lists = model.required(rows.to_numpy().tolist(), "debt", 0.5)
+    assert of_lists.equals(model.required(rows, "debt", 0.5).reset_index(drop=True))
+    assert model.predict_bands(rows, level=np.float32(0.5)).level == 0.5
+
+
+def test_a_curve_does_not_hide_a_column_of_its_own(numbers):
+    X, y = numbers
+    X = X.rename(columns={"debt": "lower"})
+    model = GCMClassifier(**{**SMALL, "monotonic_cst": {"lower": 1}}).fit(X, y)
+    with pytest.raises(ValueError, match="column 'lower' has the name of a column of the result"):
+        model.response_curve(X, "lower")
+    assert list(model.response_curve(X, 1)) == ["1", "prediction", "lower", "upper"]
+
+
+def test_outcomes_that_float32_cannot_tell_apart(numbers):
+    X, _ = numbers
+    y = np.linspace(1.0, 50.0, len(X))
+    for size in (1e-110, 1e110):
+        with pytest.raises(ValueError, match="y must have sizes and differences from 1e-100 to"):
+            GCMRegressor(**SMALL).fit(X, size * y)
+    near = GCMRegressor(**SMALL).fit(X, y)
+    far = GCMRegressor(**SMALL).fit(X, 1e10 + y)
+    for ask in (lambda m: m.predict(X[:9]), lambda m: m.predict_interval(X[:9])):
+        np.testing.assert_allclose(ask(far) - 1e10, ask(near), rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.long(keep=0)
+def test_an_audit_finds_directions_of_positions_by_name(numbers):
+    X, y = numbers
+    model = GCMClassifier(**{**SMALL, "monotonic_cst": [-1, 1]}).fit(X, y)
+    options = {"pairs": 300, "progress": False}
+    assert audit_table(model, X[["debt", "income"]], **options).rate == 0.0
+    of_array = GCMClassifier(**{**SMALL, "monotonic_cst": [-1, 1]}).fit(X.to_numpy(), y)
+    assert audit_table(of_array, X.set_axis([0, 1], axis=1), **options).rate == 0.0
+    with pytest.raises(ValueError, match=r"two values at least .* columns \['income', 'debt'\]"):
+        audit_table(model, X[:1], **options)
+
+
+def test_a_fit_that_fails_leaves_the_last_one(numbers):
+    X, y = numbers
+    model = GCMClassifier(**SMALL).fit(X, y)
+    before = model.predict_proba(X)
+    with pytest.raises(ValueError, match="two classes"):
+        model.fit(X[["debt", "income"]], ["no"] * len(X))
+    assert list(model.feature_names_in_) == ["income", "debt"]
+    assert np.array_equal(model.predict_proba(X), before)
+
+
+@pytest.mark.filterwarnings("error")
+def test_certain_outcomes_are_explained_without_warnings(numbers):
+    X, _ = numbers
+    model = GCMRegressor(**SMALL).fit(X, np.linspace(0.0, 1.0, len(X)))
+    assert (model.explain(X, above=1e6)["outcome"] == 0).all()
+    assert (model.explain(X, above=-1e6)["outcome"] == 1).all()
+
+
+@pytest.mark.filterwarnings("ignore:X has no value in column 'k'")
+def test_a_type_without_levels_has_no_required_one(numbers):
+    X, y = numbers
+    X = X.assign(k=pd.Categorical([None] * len(X), [], ordered=True))
+    model = GCMClassifier(**{**SMALL, "monotonic_cst": {"k": 1}}).fit(X, y)
+    with pytest.raises(ValueError, match="column 'k' has a type without levels"):
+        model.required(X, "k", 0.5)

@@ -10,9 +10,10 @@ from typing import Any
 import pyro.distributions as dist
 import pytest
 import torch
+import zoo
 from torch import Tensor, nn
 
-from pyro_gcm import GCM, audit_monotonicity, fit, fit_members
+from pyro_gcm import GCM, audit_monotonicity, fit_members
 from pyro_gcm.io.export import FORMATS, export
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.models.members import MemberSettings
@@ -20,13 +21,11 @@ from pyro_gcm.models.members import MemberSettings
 Predict = Callable[[Tensor, Tensor], Tensor]
 
 
-def rows(number: int = 300) -> tuple[Tensor, Tensor, Tensor]:
-    g = torch.Generator().manual_seed(0)
-    x = torch.randn(number, 5, generator=g, dtype=torch.float64)
-    x[:, 1], x[:, 2] = (x[:, 1] > 0).double(), 4.0  # two values, and one
-    r = 10.0 * torch.rand(number, 3, generator=g, dtype=torch.float64)
-    margin = x[:, 0] + r.sum(1) / 5.0 - 3.0 + torch.randn(number, generator=g)
-    return x, r, (margin > 0).double()
+@cache
+def rows() -> zoo.Rows:
+    found = zoo.rows(count=300)
+    found.x[:, 1], found.x[:, 2] = (found.x[:, 1] > 40.0).double(), 4.0  # two values, and one
+    return found
 
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -46,10 +45,9 @@ def trained(name: str) -> GCM:
         options = {"early_stopping": False, "progress": False}
         return fit_members(*rows(), settings=settings, **options).model
     kind = MemberGCM if "members" in OPTIONS[name] else GCM
-    model = kind(5, 3, **OPTIONS[name]).to(torch.float64 if name == "float64" else torch.float32)
-    options: Any = {"epochs": 3} if model.members else {"epochs": 3, "num_particles": 4}
-    options["objective"] = "joint" if name == "joint" else None
-    fit(model, *rows(), progress=False, **options)
+    dtype = torch.float64 if name == "float64" else torch.float32
+    model: GCM = zoo.make(kind, dtype, **OPTIONS[name])
+    zoo.quickly(model, rows(), objective="joint" if name == "joint" else None)
     return model
 
 
@@ -84,7 +82,7 @@ def check(model: GCM, predict: Predict, error: float, apart: float = 0.0) -> Non
         assert (alone - whole[place, None]).abs().max() <= apart
     assert (predict(x[5:70], r[5:70]) - whole[5:70]).abs().max() <= apart
     options: Any = {
-        "dtype": "float64", "pairs": 20_000, "searches": ("random", "grid"), "progress": False
+        "dtype": "float64", "pairs": 6_000, "searches": ("random", "grid"), "progress": False
     }  # fmt: skip
     options |= {"tolerance": apart} if apart else {}
     audit = audit_monotonicity(lambda a, b: predict(a.double(), b.double()), x, r, **options)
@@ -130,15 +128,15 @@ class Shares(nn.Module):
 
 @pytest.mark.filterwarnings("ignore:Dirichlet has neither")
 def test_what_has_no_program_is_refused_by_name(tmp_path: Path) -> None:
-    model, logistic = GCM(5, 3), GCM(5, 3, cost_family="logistic").double()
-    continuous, seeded = GCM(5, 3, response="continuous"), GCM(5, 3, prior=Shares())
+    model, logistic = GCM(3, 2), GCM(3, 2, cost_family="logistic").double()
+    continuous, seeded = GCM(3, 2, response="continuous"), GCM(3, 2, prior=Shares())
     for fitted in (model, logistic, continuous, seeded):
         fitted.objective = "conditional"
     onnx, torch_file = tmp_path / "model.onnx", tmp_path / "model.pt2"
     for path in (onnx, torch_file):
         path.write_text("kept")
     refusals: list[tuple[Any, Path, dict[str, Any], str]] = [
-        (GCM(5, 3), torch_file, {}, r"model has not been fitted"),
+        (GCM(3, 2), torch_file, {}, r"model has not been fitted"),
         (continuous, torch_file, {}, r"response 'continuous'.*'binary'"),
         (seeded, torch_file, {}, "model draws Dirichlet by seeded noise"),
         (model, onnx, {"format": "onnx"}, r"cost_family.*Normal.*Logistic.*format='torch'"),

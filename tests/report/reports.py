@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import loan_table
+import loans
 import pandas as pd
 
 from pyro_gcm import estimators
@@ -21,7 +21,7 @@ DIRECTIONS = {"debt": 1, "income": -1}
 
 def table(kind: str) -> tuple[pd.DataFrame, Any]:
     """Columns with missing values, and what came, for a kind of model."""
-    rows = loan_table.table()
+    rows = loans.table()
     X = rows[["income", "debt", "job"]].assign(debt=rows["debt"].round(-1))  # quick curves
     outcomes = {
         "classifier": rows["default"].to_numpy(),

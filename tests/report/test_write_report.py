@@ -1,8 +1,10 @@
-"""The report: every kind of model, text that is escaped, the same bytes, what is left out."""
+"""The report: every kind of model, rows as files have them, escaped text, what is left out."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,9 +12,14 @@ import pandas as pd
 import pytest
 from reports import fitted, report, table
 
+import pyro_gcm
 from pyro_gcm.audit import audit_table
-from pyro_gcm.estimators import GCMClassifier, IGCMClassifier
-from pyro_gcm.report import write_report
+from pyro_gcm.cli import main
+from pyro_gcm.data import SurvivalTimes
+from pyro_gcm.estimators import GCMClassifier, GCMOrdinal, IGCMClassifier
+from pyro_gcm.report import quality_of_numbers, write_report
+from pyro_gcm.report.page import Facts
+from pyro_gcm.report.subject import Subject
 
 SAYS = {
     "classifier": ("base rate", "AUC", "log score", "Calibration. Rows", "Discrimination."),
@@ -142,3 +149,77 @@ def test_wrong_arguments_are_named_and_nothing_is_written(
         with pytest.raises((TypeError, ValueError, KeyError), match=message):
             write_report(**{**right, name: value})
         assert list(tmp_path.iterdir()) == [], name
+
+
+LEVELS = ["low", "mid", "high"]
+
+
+@pytest.fixture(scope="module")
+def rows() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    own = pd.Series(rng.random(60) < 0.5).astype(object)
+    grade = pd.Categorical(rng.choice(LEVELS, 60), LEVELS, ordered=True)
+    return pd.DataFrame({"grade": grade, "own": own.where(own.index % 7 > 0), "self": own.index})
+
+
+@pytest.fixture(scope="module")
+def model(rows: pd.DataFrame) -> Any:
+    y = np.where(rows["grade"] == "low", "no", "yes")
+    return fitted("classifier", rows, y, {"grade": 1, "own": 1, "self": -1})
+
+
+def test_the_audit_has_the_levels_of_the_model(rows: pd.DataFrame, model: Any) -> None:
+    text = rows["grade"].astype(str)
+    for order in (LEVELS, sorted(LEVELS), None):
+        grade = text if order is None else pd.Categorical(text, order, ordered=True)
+        read = model.as_read(rows.assign(grade=grade))
+        assert [*read["grade"].cat.categories] == LEVELS
+        assert read["grade"].tolist() == text.tolist()
+        assert read["own"].isna().sum() == rows["own"].isna().sum()
+        options: Any = {"pairs": 60, "searches": ["random"], "progress": False}
+        assert audit_table(model, read, **options).passed, order
+
+
+@pytest.mark.long(keep=0)
+def test_both_commands_read_what_predict_reads(
+    rows: pd.DataFrame, model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pyro_gcm.save(model, "model")
+    rows.to_csv("rows.csv", index=False)
+    for command in (["audit"], ["report", "--out=report.html"]):
+        assert main([*command, "model", "rows.csv", "--pairs=30", "--quiet"]) == 0
+    page = Path("report.html").read_text(encoding="utf-8")
+    assert "false and true" in page
+    assert re.search(r">own</th>\n<td class=.number.>(true|false|missing)</td>", page)
+    surface = ["surface", "model", "rows.csv", "--column=self", "--values=3,5"]
+    assert main([*surface, "--out=surface.csv"]) == 0
+
+
+@pytest.mark.long(keep=0)
+def test_levels_of_text_in_a_series_are_told(rows: pd.DataFrame, tmp_path: Path) -> None:
+    y = pd.Series(np.resize(LEVELS, 60), dtype=object)
+    options: Any = {"monotonic_cst": {"self": 1}, "levels": LEVELS, "members": 2, "epochs": 1}
+    _, page = report(GCMOrdinal(**options).fit(rows, y), rows, y, tmp_path / "a.html")
+    assert "where 0 is “low” and 2 is “high”" in page.text
+
+
+def of_times(monkeypatch: pytest.MonkeyPatch, horizon: float, scores: dict[str, float]) -> Any:
+    monkeypatch.setattr(quality_of_numbers, "_curves", lambda subject: None)
+    model = SimpleNamespace(response=SimpleNamespace(reference=horizon))
+    y = SurvivalTimes.right_censored([1.0, 2.0, 3.0, 7.0], [True, False, True, False])
+    estimator = SimpleNamespace(response="survival", model_=model)
+    subject = Subject(estimator, pd.DataFrame({"a": np.zeros(4)}), y, "years")
+    subject.__dict__ |= {"predictions": np.full(4, 0.3), "scores": scores}
+    return quality_of_numbers.of_times(subject)
+
+
+def test_a_horizon_that_no_row_was_watched_to_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks, in_short = of_times(monkeypatch, 20.0, {"concordance": 0.7})
+    assert "have the event by 7 (no row was watched up to 20), and the mean risk by 20" in in_short
+    assert isinstance(blocks[0], Facts)
+    assert "= 7 (no row was watched up to 20)" in blocks[0].entries[0].meaning
+    _, in_short = of_times(monkeypatch, 5.0, {"concordance": 0.7})
+    assert "have the event by 5, and the mean risk by 5 is" in in_short
+    _, in_short = of_times(monkeypatch, 5.0, {})
+    assert in_short.startswith("No two rows can be compared, so there is no concordance")

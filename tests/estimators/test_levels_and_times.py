@@ -1,15 +1,110 @@
-"""`GCMSurvival`: monotone curves, quantiles, weights and Harrell's concordance."""
+"""`GCMOrdinal` and `GCMSurvival`: orders of levels, curves of times, and what is monotone."""
+
+import warnings
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from loans import loans
 
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.diagnostics import kaplan_meier
-from pyro_gcm.estimators import GCMSurvival
+from pyro_gcm.estimators import GCMOrdinal, GCMSurvival
 from pyro_gcm.estimators.survival import harrell_concordance
-from pyro_gcm.models import MemberGCM
-from pyro_gcm.models.members import MemberSettings
+
+NAMES = ["poor", "fair", "good", "fine"]
+SMALL = {"monotonic_cst": {"dose": 1}, "epochs": 6, "hidden": 8, "members": 2}
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"dose": rng.normal(size=240), "site": rng.choice(list("uv"), 240)})
+    score = X["dose"] + (X["site"] == "u") + rng.logistic(size=240) / 2
+    y = pd.cut(score, [-np.inf, -0.5, 0.5, 1.5, np.inf], labels=NAMES)
+    X.loc[::11, "dose"] = np.nan
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def model(table):
+    return GCMOrdinal(**SMALL).fit(*table)
+
+
+def test_ordered_categories_keep_their_order(table, model):
+    X, y = table
+    assert model.classes_.tolist() == NAMES
+    probability = model.predict_proba(X)
+    assert probability.shape == (240, 4)
+    np.testing.assert_allclose(probability.sum(1), 1.0, atol=1e-12)
+    assert model.score(X, y) > 0.45
+    assert set(model.predict(X)) <= set(NAMES)
+
+
+def test_the_order_may_come_in_other_ways(table, model):
+    X, y = table
+    polars_levels = pl.Series(list(y), dtype=pl.Enum(NAMES))
+    for given, options in ((polars_levels, {}), (y.array, {}), (list(y), {"levels": NAMES})):
+        other = GCMOrdinal(**SMALL, **options).fit(X, given)
+        np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
+
+
+def test_text_without_an_order_warns_and_numbers_do_not(table):
+    X, y = table
+    with pytest.warns(UserWarning, match="sorted order"):
+        made = GCMOrdinal(epochs=1, members=2, hidden=8).fit(X, list(y))
+    assert made.classes_.tolist() == sorted(NAMES)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = GCMOrdinal(**{**SMALL, "epochs": 1}).fit(X, 10 * y.cat.codes)
+    assert made.classes_.tolist() == [0, 10, 20, 30]
+
+
+def test_levels_that_no_row_has_keep_their_column(table):
+    X, y = table
+    seen = y != "fine"
+    made = GCMOrdinal(**SMALL).fit(X[seen], y[seen])
+    assert made.predict_proba(X).shape == (240, 4)
+    assert made.predict_proba(X)[:, 3].mean() < 0.1
+
+
+def test_what_is_monotone(model):
+    X = pd.DataFrame({"dose": np.linspace(-3, 3, 80), "site": ["u"] * 80})
+    above = model.predict_cumulative(X)
+    assert above.shape == (80, 3)
+    assert (np.diff(above, axis=0) >= 0).all()
+    assert (np.diff(above, axis=1) <= 0).all()
+    assert (np.diff(model.predict_mean(X)) >= 0).all()
+    places = [NAMES.index(level) for level in model.predict_median(X)]
+    assert (np.diff(places) >= 0).all()
+    assert places == (1.0 - above < 0.5).sum(1).tolist()  # where a half is reached
+    np.testing.assert_allclose(above.sum(1), model.predict_mean(X), atol=1e-5)
+    np.testing.assert_allclose(
+        above, model.predict_proba(X)[:, ::-1].cumsum(1)[:, -2::-1], atol=1e-6
+    )
+
+
+def test_questions_of_levels(table, model):
+    X, _ = table
+    explained = model.explain(X[:5], above="fair")
+    np.testing.assert_allclose(explained["probability"], model.predict_cumulative(X[:5])[:, 1])
+    with pytest.raises(ValueError, match="above must be a level below the highest"):
+        model.explain(X[:5], above="fine")
+
+
+def test_labels_that_are_none_are_refused(table):
+    for options, labels, message in (
+        ({"levels": ["poor", "good"]}, None, "y must have labels among levels"),
+        ({"levels": ["poor", "poor"]}, None, "levels must be two or more different labels"),
+        ({"levels": "poor"}, None, "levels must be a list"),
+        ({}, ["poor"] * 240, "at least two classes, got one class"),
+        ({}, np.linspace(0.0, 1.0, 240), "continuous"),
+    ):
+        X, y = table
+        with pytest.raises((TypeError, ValueError), match=message):
+            GCMOrdinal(**SMALL, **options).fit(X, list(y) if labels is None else labels)
+
 
 DIRECTIONS = {"income": -1, "debt": 1, "grade": 1}
 OPTIONS = {"monotonic_cst": DIRECTIONS, "members": 2, "hidden": 8, "epochs": 3}
@@ -56,16 +151,6 @@ def test_curves_end_at_the_cured_fraction():
     assert not GCMSurvival(epochs=1, members=2).fit(X, y).predict_cured(X).any()
     with pytest.raises(ValueError, match="cured must be one of"):
         GCMSurvival(cured="some").fit(X, y)
-
-
-@pytest.mark.long(keep=0)
-def test_the_cured_fraction_is_found_where_rows_were_followed_for_long():
-    X, y, truth = cured_times(1500)
-    model = GCMSurvival(monotonic_cst=[0, 1], cured="conditional", epochs=20).fit(X, y)
-    assert np.abs(model.predict_cured(X) - truth).mean() < 0.06
-    one = GCMSurvival(monotonic_cst=[0, 1], cured="constant", epochs=20).fit(X, y)
-    assert np.ptp(one.predict_cured(X)) == 0.0
-    assert 0.2 < one.predict_cured(X)[0] < 0.5
 
 
 def test_curves_fall_in_time_and_with_every_risk(fitted):
@@ -156,11 +241,3 @@ def test_concordance_against_all_pairs():
     assert harrell_concordance(time, event, risk, weight) == pytest.approx(right / total)
     with pytest.raises(ValueError, match="y must have a row whose event came before"):
         harrell_concordance(time, np.zeros(60, bool), risk)
-
-
-def test_members_of_few_event_times_are_cautious():
-    few, many = (MemberSettings.for_response("survival", rows, 8, 1) for rows in (400, 100_000))
-    assert (few.bins, few.steps, few.learning_rate, few.epochs) == (2, 0.0, 0.004, 30)
-    assert (many.bins, many.epochs) == (16, MemberSettings.for_table(100_000, 8, 1).epochs)
-    model = MemberGCM(8, 1, response="survival", members=2, hidden=4)
-    assert model.training_defaults(400).learning_rate == few.learning_rate

@@ -1,7 +1,8 @@
-"""Figures of one cost and of two: densities, shaded events, contours and draws."""
+"""Figures of a model: costs, response curves, and what all figures have alike."""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -24,8 +25,8 @@ from plot_toys import (
 )
 from scipy.integrate import trapezoid
 
-from pyro_gcm import GCM
-from pyro_gcm.plots import plot_cost_density, plot_cost_pairs
+from pyro_gcm.plots import plot_cost_density, plot_cost_pairs, plot_response_curves
+from pyro_gcm.plots.axes import PALETTE, axes_or_new, next_color, ticks_of_shares
 
 of_two_costs = pytest.mark.parametrize("options", OF_TWO_COSTS, ids=str)
 
@@ -68,27 +69,12 @@ def test_a_quantile_level_is_mapped_by_the_probit() -> None:
     assert quoted(ax) == pytest.approx(at(model, [limit]), abs=6e-4)
 
 
-def test_distant_revenue_is_not_drawn_but_its_mass_is_stated() -> None:
-    near = plot_cost_density(trained(), X[0], [60.0, 60.0])
-    for limit, mass in ((-1e5, 0.0), (1e5, 1.0)):
-        far = plot_cost_density(trained(), X[0], [limit, 60.0])
-        assert quoted(far) == mass
-        assert np.ptp(far.get_xlim()) < 2 * np.ptp(near.get_xlim())
-        assert len(far.collections[0].get_paths()) == int(mass)
-
-
 def test_alternatives_are_named_by_pairs() -> None:
     model = trained(alternatives=2, costs=3, p0="conditional")
     ax = plot_cost_density(model, X[0], MIDDLE, cost=(1, 2))
     assert ax.get_xlabel() == "c[1, 2] (units of the mapped r)"
-    limits = torch.full((2, 3), torch.inf, dtype=torch.float64)
-    limits[1, 2] = mapped(model, MIDDLE)[1, 2]
-    # The cdf is the probability that all costs, also those of alternative 0, are below the limits.
-    component = model.cost(X[:1]).component
-    base, finite = component.cost.base_dist, (1.0 - component.p0[:, 0]).double()
-    share = torch.special.ndtr((limits[1, 2] - base.loc[:, 0, 1, 2]) / base.scale[:, 0, 1, 2])
-    assert at(model, limits) == pytest.approx(float((finite.prod(1) * share).mean()), abs=1e-6)
-    assert quoted(ax) == pytest.approx(float((finite[:, 1] * share).mean()), abs=6e-4)
+    below = model.cost(X[:1]).sample((40_000,))[:, 0, 1, 2] < mapped(model, MIDDLE)[1, 2]
+    assert quoted(ax) == pytest.approx(below.double().mean().item(), abs=0.01)
     assert legend(plot_cost_density(model, X[0], MIDDLE, cost=2))[0] == "p(c[0, 2] | x)"
 
 
@@ -98,13 +84,6 @@ def test_implicit_model_is_drawn_in_the_units_of_its_kernel() -> None:
     assert ax.get_xlabel() == "c[1], cost of k[1] (units of k)"
     x, p = ax.lines[0].get_data()
     assert trapezoid(x * p, x) == pytest.approx(float(model.cost(X[:1]).mean[0, 1]), abs=0.01)
-
-
-def test_costs_that_an_axis_is_compared_with_have_no_unit_of_the_data() -> None:
-    model = GCM(X.shape[1], 2, response="survival")
-    model.is_trained = True
-    label = plot_cost_density(model, X[0]).get_xlabel()
-    assert label == f"c[0] (units of the {model.units_of_costs})" == "c[0] (units of the mapped r)"
 
 
 def test_draws_are_a_histogram_with_the_same_area() -> None:
@@ -180,20 +159,11 @@ def test_pairs_within_and_between_alternatives() -> None:
         assert quoted(ax, r"Pr\(.*infinite") == pytest.approx(either, abs=0.01), pair
 
 
-def test_draws_of_pairs_are_points() -> None:
-    model = trained()
-    draws = model.cost(X[:1]).sample((50,))
-    for given in (draws, draws[:, 0].flip(-1)):
-        ax = plot_cost_pairs(model, X[0], pair=(1, 0), draws=given)
-        points = ax.collections[0].get_offsets()
-        np.testing.assert_array_equal(points, draws[:, 0].flip(-1).double())
-        assert "draws" in legend(ax)
-
-
 # Both
 
 
-def test_axes_and_labels() -> None:
+def test_axes_labels_and_draws_of_a_pair() -> None:
+    draws = trained().cost(X[:1]).sample((50,))
     for plot, ylabel in (
         (plot_cost_density, "probability density (per unit)"),
         (plot_cost_pairs, "c[1], cost of r[1] (units of the data)"),
@@ -203,5 +173,134 @@ def test_axes_and_labels() -> None:
         assert ax.get_xlabel() == "c[0], cost of r[0] (units of the data)"
         assert ax.get_ylabel() == ylabel
     assert plot_cost_density(trained(), X[0], label="cost (EUR)").get_xlabel() == "cost (EUR)"
-    ax = plot_cost_pairs(trained(), X[0], labels=("bid (EUR)", "budget (EUR)"))
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("bid (EUR)", "budget (EUR)")
+    for given in (draws, draws[:, 0].flip(-1)):  # all costs, or those of the pair
+        names = ("bid (EUR)", "budget (EUR)")
+        ax = plot_cost_pairs(trained(), X[0], pair=(1, 0), draws=given, labels=names)
+        assert (ax.get_xlabel(), ax.get_ylabel()) == names
+        points = ax.collections[0].get_offsets()
+        np.testing.assert_array_equal(points, draws[:, 0].flip(-1).double())
+        assert "draws" in legend(ax)
+
+
+MODELS: list[dict[str, Any]] = [
+    {},
+    {"prior": "categorical"},
+    {"alternatives": 2, "costs": 2},
+    {"dtype": torch.float64},
+    {"prior": "standard", "objective": "joint"},
+    {"response": "continuous"},
+    {"kind": "igcm"},
+    {"kind": "igcm", "k_dim": 1},
+    {"kind": "igcm", "response": "continuous"},
+]
+
+
+def brute_force(values: Any, weights: Any, probability: float) -> float:
+    """The smallest value whose cumulative weight reaches the probability, in exact arithmetic."""
+    wanted = Fraction(probability).limit_denominator(1000)
+    shares = [Fraction(float(w)).limit_denominator(10**6) for w in weights]
+    for value in sorted(values):
+        held = sum(s for v, s in zip(values, shares, strict=True) if v <= value)
+        if held >= wanted * sum(shares):
+            return float(value)
+    raise AssertionError
+
+
+@pytest.mark.long(keep=4)
+@pytest.mark.parametrize("num_samples", [None, 48])
+@pytest.mark.parametrize("options", MODELS, ids=str)
+def test_line_is_the_prediction_and_the_band_an_interval_of_those_given_z(
+    options: dict[str, Any], num_samples: int | None
+) -> None:
+    model, grid = trained(**options), torch.linspace(48.0, 75.0, 5, dtype=torch.float64)
+    shown = {"revenue": 1, "r": MIDDLE, "grid": grid, "num_samples": num_samples}
+    ax = plot_response_curves(model, X[:2], **shown, probability=0.8)
+    revenues = torch.stack([torch.full((5,), MIDDLE[0], dtype=torch.float64), grid], 1)
+    draws = model.surface_draws(X[:2], revenues, num_samples=num_samples)
+    weights = torch.ones_like(draws.values) if draws.weights is None else draws.weights
+    wanted = model.surface(X[:2], revenues, num_samples=num_samples)
+    for row in range(2):
+        line = ax.lines[row].get_ydata()
+        np.testing.assert_array_equal(ax.lines[row].get_xdata(), grid)
+        np.testing.assert_array_equal(line, wanted[row])
+        x, low, high = band(ax.collections[row])
+        np.testing.assert_array_equal(x, grid)
+        for i in range(5):
+            shares = draws.values[:, row, i].double().numpy(), weights[:, row, i].numpy()
+            assert low[i] == brute_force(*shares, 0.1)
+            assert high[i] == brute_force(*shares, 0.9)
+        values = draws.values[:, row].double()
+        assert (values.amin(0).numpy() <= line + 1e-5 * abs(line)).all()
+        assert (line <= values.amax(0).numpy() + 1e-5 * abs(line)).all()
+
+
+def test_default_grid_covers_the_training_rows_or_levels_from_0_02_to_0_98() -> None:
+    model = trained()
+    loc, scale = model.r_standardizer.loc, model.r_standardizer.scale
+    ax = plot_response_curves(model, X[:1], revenue=1)
+    x = ax.lines[0].get_xdata()
+    np.testing.assert_allclose(x[[0, -1]], [loc[1] - 2.5 * scale[1], loc[1] + 2.5 * scale[1]])
+    others = torch.stack([loc[:1].expand(len(x)).double(), torch.as_tensor(x)], 1)
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), model.surface(X[:1], others)[0])
+    ax = plot_response_curves(trained(response="quantile"), X[:2])
+    np.testing.assert_allclose(ax.lines[1].get_xdata()[[0, -1]], [0.02, 0.98])
+    assert ax.get_xlabel() == "quantile level (no unit)"
+    assert ax.get_ylabel() == "quantile of y (units of the data)"
+
+
+def test_rows_may_have_different_revenues() -> None:
+    model, given = trained(), np.array([[60.0, 52.0], [60.0, 68.0]])
+    ax = plot_response_curves(model, X[[0, 0]], r=given, grid=[55.0, 60.0, 65.0])
+    for line, second in zip(ax.lines, given[:, 1], strict=True):
+        revenues = torch.tensor([[55.0, second], [60.0, second], [65.0, second]])
+        np.testing.assert_array_equal(line.get_ydata(), model.surface(X[:1], revenues)[0])
+    assert given[0, 0] == 60.0, "the argument was changed"
+
+
+def test_axes_and_labels_of_curves() -> None:
+    ax = plt.subplots()[1]
+    names = {"labels": ["young", "old"], "revenue_name": "bid (EUR)", "outcome_name": "won"}
+    assert plot_response_curves(trained(), X[:2], ax=ax, **names) is ax
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("bid (EUR)", "Pr(won = 1 | x, r)")
+    assert legend(ax) == ["young", "old", "90% over z"]
+    ax = plot_response_curves(trained(response="continuous"), X[:2], band=False)
+    assert ax.get_xlabel() == "r[0] (units of the data)"
+    assert ax.get_ylabel() == "mean of y (units of the data)"
+    assert legend(ax) == ["row 0", "row 1"]
+    assert not ax.collections
+
+
+def test_colours_are_different_and_repeat_after_the_last() -> None:
+    assert len(set(PALETTE)) == len(PALETTE)
+    ax, seen = axes_or_new(None), []
+    for _ in range(len(PALETTE) + 1):
+        seen.append(next_color(ax))
+        ax.errorbar([0], [0], [1])
+    assert seen == [*PALETTE, PALETTE[0]]
+
+
+def test_legends_do_not_cover_curves() -> None:
+    for plot in (plot_cost_density, plot_cost_pairs, plot_response_curves):
+        fig, ax = plt.subplots(figsize=(5, 3.5), layout="constrained")
+        rows = X[:7] if plot is plot_response_curves else X[0]
+        plot(trained(p0="constant"), rows, r=MIDDLE, ax=ax)
+        fig.canvas.draw()
+        box = ax.get_legend().get_window_extent()
+        curves = [line.get_path() for line in ax.lines if len(line.get_xdata()) > 2]
+        for path in contour_paths(ax) if plot is plot_cost_pairs else curves:
+            points = ax.transData.transform(path.vertices)
+            assert not any(box.contains(*point) for point in points), plot
+
+
+def test_ticks_of_shares_are_shares_with_the_decimals_that_they_need() -> None:
+    for low, high, ticks in (
+        (-0.05, 1.4, ["0%", "20%", "40%", "60%", "80%", "100%"]),
+        (-0.01, 0.112, ["0%", "2%", "4%", "6%", "8%", "10%"]),
+        (0.051, 0.0632, ["5.2%", "5.4%", "5.6%", "5.8%", "6%", "6.2%"]),
+    ):
+        fig, ax = plt.subplots(layout="constrained")
+        ax.set_ylim(low, high)
+        ticks_of_shares(ax.yaxis, percent=True)
+        fig.canvas.draw()
+        labels = zip(ax.get_yticks(), ax.get_yticklabels(), strict=True)
+        assert [text.get_text() for tick, text in labels if low <= tick <= high] == ticks

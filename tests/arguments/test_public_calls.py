@@ -1,8 +1,10 @@
-"""The library computes on one thread, and torch has as many as before afterwards."""
+"""Public functions and methods compute on one thread, and refuse rows that they cannot use."""
 
 from __future__ import annotations
 
+import copy
 import functools
+import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,11 +14,18 @@ from typing import Any
 import pytest
 import torch
 import zoo
-from public_calls import OF_ROWS, TABLE, Call, R, X, Y, call, fitted, method, model
+from public_calls import OF_ROWS, PROGRAMS, TABLE, Call, R, X, Y, call, fitted, method, model
 from pyro.infer import Trace_ELBO
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from pyro_gcm import audit_monotonicity, fit, fit_members, one_thread, save
+from pyro_gcm import (
+    audit_monotonicity,
+    fit,
+    fit_members,
+    one_thread,
+    save,
+)
 from pyro_gcm._utils.torch_state import torch_threads
 from pyro_gcm.audit import audit_table
 from pyro_gcm.cli import main
@@ -24,6 +33,49 @@ from pyro_gcm.diagnostics import reliability_curve, simulation_based_calibration
 from pyro_gcm.estimators import GCMClassifier, GCMRegressor
 from pyro_gcm.models.members import MemberSettings
 from pyro_gcm.report import write_report
+
+Defects = list[tuple[Callable[[Tensor], Tensor], str]]
+
+
+def _matrix(name: str, dim: str) -> Defects:
+    """What is wrong with a matrix of rows, and the error."""
+    return [
+        (lambda t: t[:, :1], f"{name} has 1 columns, the model was built for {dim}="),
+        (lambda t: t * float("nan"), f"{name} must be finite, got nan in row 0"),
+        (lambda t: t[:0], f"{name} has no rows"),
+    ]
+
+
+_SHORTER: Defects = [(lambda t: t[:3], "row counts differ: .* has 3")]
+#: Rows that cannot be used, by argument.
+DEFECTS: dict[str, Defects] = {
+    "x": _matrix("x", "x_dim"),
+    "r": _matrix("r", "r_dim") + _SHORTER,
+    "k": _matrix("k", "k_dim") + _SHORTER,
+    "revenues": _matrix("revenues", "r_dim"),
+    "y": [
+        *_SHORTER,
+        (lambda t: t * float("nan"), "y must be finite, got nan in row 0"),
+        (lambda t: t + 1.0, r"y must be 0 or 1 for response='binary', got \[?2"),
+    ],
+}
+
+
+def test_rows_that_cannot_be_used_are_refused_by_name_and_change_nothing() -> None:
+    for name, make in (PROGRAMS | OF_ROWS).items():
+        function, arguments = make()
+        model = arguments.get("model", getattr(function, "__self__", None))
+        before = copy.deepcopy(model.state_dict())
+        for argument, defects in DEFECTS.items():
+            if isinstance(arguments.get(argument), Tensor):
+                for change, message in defects:
+                    wrong = {**arguments, argument: change(arguments[argument])}
+                    with pytest.raises(ValueError) as refused:  # noqa: PT011
+                        pytest.fail(f"{name} takes {function(**wrong)}")
+                    assert re.search(message, str(refused.value)), (name, argument)
+        for key, value in model.state_dict().items():
+            assert torch.equal(value, before[key]), (name, key)
+
 
 #: What public calls are given so that they end soon, where they have such an argument.
 QUICK: dict[str, Any] = {

@@ -1,17 +1,87 @@
-"""`pyro-gcm audit` of any predictor: exit codes, output files and column names."""
+"""`pyro-gcm report` and `pyro-gcm audit`: what they read, print and write."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import Done, run
-from sklearn.ensemble import HistGradientBoostingClassifier
+from command_line import Done, fit, run
+from loans import table
+from sklearn.linear_model import LinearRegression
+
+import pyro_gcm
+from pyro_gcm.estimators import GCMClassifier
+
+Models = Callable[[str], Path]
+QUICK = ("--pairs=10", "--quiet", "--json", "--out=report.html")
+
+
+@pytest.mark.long(keep=0)
+def test_outcomes_are_read_as_fit_read_them(models: Models) -> None:
+    data = pd.read_csv("data.csv")
+    done = run("report", models("survival"), "data.csv", *QUICK)
+    assert (done.code, done.err) == (0, "")
+    assert done.json["kind"] == "survival"
+    assert done.json["audit"] == {"passed": True, "pairs": 10, "violations": 0}
+    model = pyro_gcm.load(models("survival"))
+    came = data["event"].to_numpy() == 1, data["time"].to_numpy()
+    assert done.json["scores"] == {"concordance": model.score(data[model.feature_names_in_], came)}
+    page = Path("report.html").read_text(encoding="utf-8")
+    for words in ("data.csv", "the event “event” comes by “time” = 0.5", "survival"):
+        assert words in page
+    assert str(models("survival")) not in page  # a name, and no place on a disk
+    # The event is the first class in sorted order.
+    assert fit("classifier", "--out=first", "--positive=no").code == 0
+    done = run("report", "first", "data.csv", *QUICK)
+    predicted = run("predict", "first", "data.csv").table["class"]
+    assert done.json["scores"]["accuracy"] == (predicted == data["default"]).mean()
+    assert "“default” is “no”" in Path("report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.long(keep=0)
+def test_a_table_without_the_target_has_no_scores(models: Models) -> None:
+    new = pd.read_csv("data.csv").drop(columns="default")
+    new.to_csv("new.csv", index=False)
+    done = run("report", models("classifier"), "new.csv", "--out=report.html", "--pairs=10")
+    assert (done.code, done.out) == (0, "")
+    lines = done.err.splitlines()
+    assert lines[0] == "new.csv has no column 'default', so scores are left out of the report"
+    assert lines[-1] == "report written to report.html"
+    assert "The table has no outcomes of “default”" in Path("report.html").read_text(
+        encoding="utf-8"
+    )
+
+
+def test_a_column_of_events_that_is_missing_is_named(models: Models) -> None:
+    pd.read_csv("data.csv").drop(columns="event").to_csv("new.csv", index=False)
+    done = run("report", models("survival"), "new.csv", "--target=time", *QUICK)
+    assert done.code == 2
+    assert "--event: new.csv has no column 'event'" in done.err
+
+
+@pytest.mark.long(keep=0)
+def test_a_model_saved_in_python_takes_the_target_by_name() -> None:
+    data = table()
+    X, y = data[["debt"]], (data["default"] == "yes").to_numpy()
+    model = GCMClassifier(monotonic_cst={"debt": 1}, members=2, epochs=1).fit(X, y)
+    pyro_gcm.save(model, "model", metrics={"<rows>": len(X)})
+    data.assign(late=y).to_csv("late.csv", index=False)
+    done = run("report", "model", "late.csv", "--target=late", "--title=A & B", *QUICK)
+    assert done.code == 0, done.err
+    assert done.json["scores"]["accuracy"] == model.score(X, y)
+    page = Path("report.html").read_text(encoding="utf-8")
+    assert "<h1>A &amp; B</h1>" in page
+    assert "&lt;rows&gt;" in page
+    assert np.isclose(
+        done.json["scores"]["log_score"], model.predict_log_proba(X)[range(60), y * 1].mean()
+    )
+
 
 MODULE = '''
 """Toy predictors."""
@@ -84,9 +154,9 @@ def test_exit_code_is_1_with_violations_and_files_are_written() -> None:
 def test_exit_code_says_whether_the_audit_passed() -> None:
     rises = "--r=bid,-price", "--x=age"
     features = pd.read_csv("rows.csv")[["bid", "age", "price"]]
-    for constraints, name in (({"bid": 1, "price": -1}, "rises"), (None, "free")):
-        model = HistGradientBoostingClassifier(max_iter=5, monotonic_cst=constraints)
-        joblib.dump(model.fit(features, pd.read_csv("rows.csv")["won"]), f"{name}.joblib")
+    for sign, name in ((1.0, "rises"), (-1.0, "falls")):
+        model = LinearRegression().fit(features, sign * features @ [1.0, 0.0, -1.0])
+        joblib.dump(model, f"{name}.joblib")
     for arguments, code in (
         (["toy:rises", *rises], 0),
         (["toy:make", *rises], 0),
@@ -96,7 +166,7 @@ def test_exit_code_says_whether_the_audit_passed() -> None:
         (["toy:of_table", *rises], 0),
         (["toy:of_table", "--r=price", "--x=age,bid"], 1),
         (["rises.joblib", "--r=-price,bid"], 0),  # knows its columns
-        (["free.joblib", "--r=-price,bid"], 1),
+        (["falls.joblib", "--r=-price,bid"], 1),
     ):
         done = audit(*arguments)
         assert done.code == code, (arguments, done.err)

@@ -1,4 +1,4 @@
-"""Average marginal effects and elasticities, against differences and a known answer."""
+"""What a column does: its average effect, and the directions that data suggest."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 import torch
 import zoo
@@ -15,8 +13,9 @@ from scipy.stats import norm
 from torch import Tensor
 
 from pyro_gcm import GCM, fit
-from pyro_gcm.diagnostics import marginal_effects
-from pyro_gcm.plots import plot_marginal_effects
+from pyro_gcm.diagnostics import marginal_effects, suggest_directions
+from pyro_gcm.diagnostics.directions import _holm, _table
+from pyro_gcm.plots import plot_directions, plot_marginal_effects
 
 
 @pytest.mark.parametrize("kind", ["plain", "continuous", "members", "implicit", "survival"])
@@ -70,17 +69,6 @@ def test_the_effects_of_a_probit_model_are_found_and_plotted() -> None:
     assert plot_marginal_effects(found, "elasticity").get_xlabel() == "average elasticity"
 
 
-def test_names_are_those_of_a_table_of_any_kind() -> None:
-    model, r = GCM(2, 1), torch.full((4, 1), 0.5)
-    table = pd.DataFrame({"age": range(4), "debt": range(4)}, dtype=float)
-    for x, names in (
-        (pa.Table.from_pandas(table), ["age", "debt", "r[0]"]),
-        (pl.from_pandas(table), ["age", "debt", "r[0]"]),
-        (table.to_numpy(), ["x[0]", "x[1]", "r[0]"]),
-    ):
-        assert list(marginal_effects(model, x, r).index) == names
-
-
 def test_wrong_options_are_refused() -> None:
     model, data = zoo.build("plain"), zoo.rows(count=4)
     right: dict[str, Any] = {"model": model, "x": data.x, "r": data.r}
@@ -93,3 +81,60 @@ def test_wrong_options_are_refused() -> None:
             marginal_effects(**{**right, **wrong})
     with pytest.raises(ValueError, match=r"kind must be one of .*, got 'slope'"):
         plot_marginal_effects(marginal_effects(model, data.x, data.r), "slope")
+
+
+EVIDENCE = {"up": "rising", "down": "falling", "hump": "neither", "noise": "little"}
+
+
+def simulated(rows: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({name: rng.normal(size=rows) for name in EVIDENCE})
+    X["noise"] = 0.7 * X["noise"] + 0.5 * X["up"]  # correlated with a column that matters
+    X["town"] = [(None, "a", "b")[k] for k in rng.integers(3, size=rows)]
+    score = np.tanh(2 * X["up"]) - np.maximum(X["down"], 0) - X["hump"] ** 2 + (X["town"] == "a")
+    return X, score.to_numpy() + 0.5 * rng.normal(size=rows)
+
+
+def test_known_directions_are_found_in_columns_of_numbers() -> None:
+    X, y = simulated(800, seed=1)
+    X.loc[::7, "up"] = np.nan
+    found = suggest_directions(X, y, folds=3, progress=False)
+    assert found["evidence"].to_dict() == EVIDENCE
+    assert found["suggested"].to_list() == [1, -1, 0, 0]
+    assert (found["rising_low"] <= found["rising"]).all()
+    again = suggest_directions(X, y, columns=["hump", "up"], folds=3, progress=False)
+    assert again["falling"].to_list() == found["falling"][["hump", "up"]].to_list()
+    labels = [text.get_text() for text in plot_directions(found).get_yticklabels()]
+    assert sorted(labels) == sorted(f"{name}: {kind}" for name, kind in EVIDENCE.items())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_rows_of_two_classes_suggest_no_wrong_sign(seed: int) -> None:
+    X, y = simulated(300, seed)
+    found = suggest_directions(X, np.where(y > np.median(y), "yes", "no"), folds=3, progress=False)
+    assert found["suggested"]["up"] >= 0 >= found["suggested"]["down"]
+    assert found["suggested"]["noise"] == 0
+
+
+def test_a_direction_that_costs_little_beside_the_other_holds_mostly() -> None:
+    cost = np.array([1.0, 1.1, 0.9, 1.0] * 10)
+    found = _table({"a": (cost, 20 * cost), "b": (20 * cost, cost), "c": (2 * cost, cost)})
+    assert found["evidence"].to_list() == ["mostly rising", "mostly falling", "neither"]
+    assert found["suggested"].to_list() == [0, 0, 0]
+    # The second p-value of Holm's procedure is compared with 0.05 / 2, the third with 0.05.
+    assert _holm(np.array([0.04, 0.001, 0.03])).tolist() == [False, True, False]
+    assert _holm(np.array([0.04, 0.001, 0.02])).tolist() == [True, True, True]
+
+
+def test_wrong_input_is_named() -> None:
+    for changed, message in (
+        ({"y": ["a", "b", "c"] * 10}, r"y must have two classes or be numbers, got 3 classes"),
+        ({"y": [1.0] * 30}, r"y must have two classes or be numbers, got 1 classes"),
+        ({"y": [1.0, np.nan] * 15}, r"y must have no missing values"),
+        ({"y": [0.0, 1.0]}, r"y must have 30 entries, one for each row of X, got 2"),
+        ({"columns": ["town"]}, "town"),
+        ({"folds": 1}, r"folds must be an integer of at least 2"),
+    ):
+        X, y = simulated(30)
+        with pytest.raises((ValueError, KeyError), match=message):
+            suggest_directions(**{"X": X, "y": y, "progress": False, **changed})

@@ -41,6 +41,17 @@ class Done(NamedTuple):
     def table(self) -> pd.DataFrame:
         return exact(io.StringIO(self.out))
 
+    @property
+    def rows(self) -> list[dict[str, str]]:
+        """The table on stdout, with the letters that it has."""
+        text = pd.read_csv(io.StringIO(self.out), dtype=str, keep_default_na=False)
+        return text.to_dict("records")
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Of the columns that a fit with --json has read."""
+        return {column["name"]: column["type"] for column in self.json["columns"]}
+
 
 def exact(file: Any) -> pd.DataFrame:
     """The table in a CSV file, whose numbers are read as Python does, to the last bit."""

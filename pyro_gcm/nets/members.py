@@ -24,8 +24,6 @@ from pyro_gcm._utils.validation import number, one_of, positive_int
 from pyro_gcm.nets.networks import block_rows, kept, linear, missing_columns, widths_of
 from pyro_gcm.nets.tabular_features import TabularFeatures
 
-SCALINGS = ("input", "output")
-
 
 @recorded("nets.MemberEncoder")
 class MemberEncoder(nn.Module):
@@ -226,7 +224,7 @@ class FirstLayer(nn.Module):
 
     def __init__(self, capacity: int, width: int, members: int, scaling: str = "input") -> None:
         super().__init__()
-        one_of("scaling", scaling, SCALINGS)
+        one_of("scaling", scaling, ["input", "output"])
         self.weight = nn.Parameter(torch.randn(width, capacity) / math.sqrt(capacity))
         by_input = scaling == "input"
         self.r = nn.Parameter(_signs(members, capacity)) if by_input else None

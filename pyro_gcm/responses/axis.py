@@ -45,7 +45,6 @@ class AxisResponse(Response):
     def __init__(self, knots: int) -> None:
         super().__init__()
         self.knots = positive_int("knots", knots, minimum=0)
-        self.members = 0
         self.axis: Any = None
         self.standardizer = Standardizer(1)
 
@@ -62,8 +61,8 @@ class AxisResponse(Response):
 
     def prepare(self, model: Any, cost_shape: tuple[int, ...]) -> None:
         """Build the map for these costs."""
-        self.attach()
-        self.members, self.event_dim = model.members, len(cost_shape)
+        self.attach(model)
+        self.event_dim = len(cost_shape)
         self.axis = AxisMap(model.map_shape(cost_shape), self.knots)
 
     def from_standard(self, standard: Tensor) -> Tensor:
@@ -286,13 +285,11 @@ class Ordinal(Response, name="ordinal"):
     def __init__(self, x_dim: int = 0, hidden: Any = 16, *, levels: int = 3) -> None:
         super().__init__()
         self.levels = positive_int("levels", levels, minimum=2)
-        self.members = 0
         self.gaps: Any = None
 
     def prepare(self, model: Any, cost_shape: tuple[int, ...]) -> None:
         """Build the distances between the thresholds of these costs."""
-        self.attach()
-        self.members = model.members
+        self.attach(model)
         if self.levels > 2:
             self.gaps = PositiveLinear(self.levels - 2, model.map_shape(cost_shape))
             self.gaps.start_around(1.0, slice(None))

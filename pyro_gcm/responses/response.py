@@ -91,8 +91,8 @@ class Response(nn.Module):
     def check_parts(self, revenue_map: Any, p0: Any) -> None:
         """Raise ValueError for a revenue map, or infinite costs, that leave y no distribution."""
 
-    def attach(self) -> None:
-        """Note that a model has this response, whose parts `prepare` builds for it alone.
+    def attach(self, model: Any) -> None:
+        """Note that a model, of `members`, has this response, whose parts are built for it alone.
 
         :raises ValueError: for a response of another model.
         """
@@ -101,7 +101,7 @@ class Response(nn.Module):
                 f"response must be a {type(self).__name__} of its own for every model and place of "
                 "Several: this one belongs to another"
             )
-        self._is_attached = True
+        self._is_attached, self.members = True, model.members
 
     def prepare(self, model: Any, cost_shape: tuple[int, ...]) -> None:
         """Build what depends on the other parts of a model, which calls it once.
@@ -301,7 +301,7 @@ class Guessed(Binary):
 
     def prepare(self, model: Any, cost_shape: tuple[int, ...]) -> None:
         """Build what gives the log-odds of the guess rate for what is read of x."""
-        self.attach()
+        self.attach(model)
         self.logits: nn.Module = ConstantLogits()
         if self.rate is not None:
             assert isinstance(self.logits.logits, nn.Parameter)

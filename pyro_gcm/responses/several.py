@@ -104,7 +104,7 @@ class Several(Response):
 
     def prepare(self, model: Any, cost_shape: tuple[int, ...]) -> None:
         """Prepare every response for its costs."""
-        self.attach()
+        self.attach(model)
         self.costs = cost_shape[-1] // len(self.names)
         for part in self.parts:
             part.prepare(model, (*cost_shape[:-1], self.costs))

@@ -56,28 +56,25 @@ def test_what_is_replaced_leaves_its_permissions_and_its_owner(tmp_path: Path) -
     assert [mode(path) for path in place.glob("weights-*.safetensors")] == [mode(fresh)]
 
 
-@pytest.mark.parametrize(
-    "name", [".DS_Store", "._card.json", "Thumbs.db", "desktop.ini", ".ipynb_checkpoints/"]
-)
-def test_what_file_managers_leave_in_a_folder_stays_there(name: str, tmp_path: Path) -> None:
-    left = tmp_path / "model" / name
-    left.parent.mkdir(exist_ok=True)
-    left.mkdir() if name.endswith("/") else left.write_bytes(b"left")
-    for seed, overwrite in ((1, False), (2, True)):
-        save(GCM(2, 1, seed=seed), tmp_path / "model", overwrite=overwrite)
-        assert load(tmp_path / "model").seed == seed
-        assert left.exists()
+def test_what_file_managers_leave_in_a_folder_stays_there(tmp_path: Path) -> None:
+    for name in (".DS_Store", "._card.json", "Thumbs.db", "desktop.ini", ".ipynb_checkpoints/"):
+        folder = tmp_path / f"with {name.strip('/')}"
+        folder.mkdir()
+        left = folder / name
+        left.mkdir() if name.endswith("/") else left.write_bytes(b"left")
+        for seed, overwrite in ((1, False), (2, True)):
+            save(GCM(2, 1, seed=seed), folder, overwrite=overwrite)
+            assert load(folder).seed == seed, name
+            assert left.exists(), name
 
 
 def test_the_advice_for_a_metric_that_is_no_number_works(tmp_path: Path) -> None:
     for value in (float("nan"), float("inf")):
-        with pytest.raises(
-            ValueError, match=r"metrics\.auc must be finite, got .*: pass None"
-        ) as told:
-            save(GCM(2, 1), tmp_path / "model", metrics={"auc": value})
-        assert f"or the text {str(value)!r}" in str(told.value)
+        place, advice = tmp_path / str(value), r"metrics\.auc must be finite, got .*: pass None"
+        with pytest.raises(ValueError, match=f"{advice}, or the text '{value}'"):
+            save(GCM(2, 1), place, metrics={"auc": value})
         for instead in (None, str(value)):
-            save(GCM(2, 1), tmp_path / "model", metrics={"auc": instead}, overwrite=True)
+            save(GCM(2, 1), place, metrics={"auc": instead}, overwrite=True)
 
 
 # The command line

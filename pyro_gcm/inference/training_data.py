@@ -16,7 +16,7 @@ from pyro_gcm._utils.validation import (
     column_names,
     warn_user,
 )
-from pyro_gcm.streams import ShuffledRows, Source, survey
+from pyro_gcm.streams import ShuffledRows, Source
 from pyro_gcm.streams.sources import Block
 from pyro_gcm.training import RowsInMemory, TrainingOptions, selected
 from pyro_gcm.training.batches import Batches
@@ -124,7 +124,6 @@ class StreamedData:
         options: TrainingOptions,
     ) -> None:
         """Read all rows once, and check them."""
-        self.source, self.beside = source, beside
         self.names = {name: source.names[name] for name in "xr"}
 
         def check(block: Block, first: int) -> None:
@@ -138,7 +137,7 @@ class StreamedData:
                 raise ValueError(f"{error}; rows are counted from {place}") from error
 
         row_bytes = 8 * (model.x_dim + model.r_dim + 1)
-        self.found = survey(
+        self.stream = ShuffledRows(
             source,
             seed=options.seed,
             share=options.validation,
@@ -146,26 +145,19 @@ class StreamedData:
             check=check,
             progress=options.progress,
         )
-        sample = self.found.sample
-        self.rows, self.outcomes = self.found.rows, (sample["y"], None)
+        sample, aside = self.stream.sample, self.stream.validation
+        self.held_out = aside if beside is None else beside
+        self.rows, self.outcomes = self.stream.rows + len(aside["y"]), (sample["y"], None)
+        self.window = max(1, source.memory // 2 // sum(c[:1].nbytes for c in sample.values()))
         # Mean and spread of all rows; quantiles from a sample of them.
-        self.units = {**sample, "moments": {"x": self.found.x, "r": self.found.r}}
+        self.units = {**sample, "moments": {"x": self.stream.x, "r": self.stream.r}}
 
     def batches(self, options: TrainingOptions, dtype: torch.dtype) -> tuple[Batches, Batches]:
         """See `DataInMemory`."""
-        row_bytes = sum(c[:1].nbytes for c in self.found.sample.values())
-        training = ShuffledRows(
-            self.source,
-            self.found,
-            seed=options.seed,
-            batch_size=options.batch_size,
-            window=max(1, self.source.memory // 2 // row_bytes),
-            share=options.validation,
-            device=options.target,
-        )
-        held_out = self.found.validation if self.beside is None else self.beside
-        columns = [held_out[name].to(options.target) for name in "xry"]
-        return training, RowsInMemory(columns, torch.arange(len(columns[0])), options.batch_size)
+        size, device = options.batch_size, options.target
+        columns = [self.held_out[name].to(device) for name in "xry"]
+        held_out = RowsInMemory(columns, torch.arange(len(columns[0])), size)
+        return self.stream.in_batches(size, self.window, device), held_out
 
 
 def weighed(sample_weight: ArrayLike, rows: int, members: int = 0) -> tuple[Tensor, Tensor]:

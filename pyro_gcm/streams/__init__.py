@@ -7,7 +7,7 @@
   come in.
 """
 
-from pyro_gcm.streams.passes import ShuffledRows, Survey, survey
+from pyro_gcm.streams.passes import ShuffledRows
 from pyro_gcm.streams.sources import BatchRows, ParquetRows, Source
 
-__all__ = ["BatchRows", "ParquetRows", "ShuffledRows", "Source", "Survey", "survey"]
+__all__ = ["BatchRows", "ParquetRows", "ShuffledRows", "Source"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,35 +37,16 @@ def held_out(seed: int, share: float, first: int, last: int) -> npt.NDArray[np.b
     return keys(seed, "validation", first, last) < np.uint64(int(share * 2.0**64))
 
 
-@dataclass(frozen=True)
-class Survey:
-    """The findings of one pass over all rows.
+class ShuffledRows:
+    """The rows of a source: read once, and then for training in another random order each epoch.
 
-    :param rows: the number of rows, with those for validation.
-    :param x: moments of the columns of x, of the training rows; `r`: of r.
-    :param sample: training rows, in the order of the data: all, or a random choice of them.
-    :param validation: the rows for validation, in the order of the data; there may be none.
-    """
+    Which rows are drawn for validation, and for the sample, depends on the seed and on their
+    numbers alone. In an epoch the shards are read in a random order into windows of rows, and each
+    window is shuffled: rows that are far apart in a shard do not meet in a batch, nor do those of
+    shards that are read at different times. In memory are a window and a block.
 
-    rows: int
-    x: Moments
-    r: Moments
-    sample: Block
-    validation: Block
-
-
-def survey(
-    source: Source,
-    *,
-    seed: int,
-    share: float,
-    sample_rows: int,
-    check: Callable[[Block, int], None],
-    progress: bool,
-) -> Survey:
-    """Read all rows once. Which rows are drawn depends on the seed and on their numbers alone.
-
-    :param seed: of the choice of the rows for validation and of the sample.
+    :param source: of the rows.
+    :param seed: of the orders, and of the choice of the rows for validation and of the sample.
     :param share: of the rows that are for validation, from 0 to below 1.
     :param sample_rows: most rows of the sample.
     :param check: called with each block and the number of its first row; raises an error for
@@ -72,15 +54,33 @@ def survey(
     :param progress: whether to show a bar.
     :raises ValueError: if the rows for validation need more than a quarter of the memory of the
         source, or if there are none, or none to train on; and whatever `check` raises.
-    """
-    from tqdm.auto import tqdm
 
-    count, none = 0, Moments.of(torch.empty(0, 1))
-    of_x, of_r, sample, aside = none, none, _Rows(1), _Rows(1)
-    shown = {"desc": "data", "unit": " rows", "unit_scale": True, "disable": not progress}
-    with tqdm(total=source.rows, **shown) as bar:
-        for shard in range(len(source.shards or [0])):
-            for block in source.read(shard):
+    Attributes: `rows`, the number of training rows; `x` and `r`, moments of their columns;
+    `sample`, training rows in the order of the data, all or a random choice of them;
+    `validation`, the rows for validation, likewise; `steps`, the number of batches of an epoch;
+    `order`, None: every epoch depends on its number alone.
+    """
+
+    order = None
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        seed: int,
+        share: float,
+        sample_rows: int,
+        check: Callable[[Block, int], None],
+        progress: bool,
+    ) -> None:
+        from tqdm.auto import tqdm
+
+        self._source, self._seed, self._share = source, seed, share
+        count, none = 0, Moments.of(torch.empty(0, 1))
+        self.x, self.r, sample, aside = none, none, _Rows(1), _Rows(1)
+        shown = {"desc": "data", "unit": " rows", "unit_scale": True, "disable": not progress}
+        with tqdm(total=source.rows, **shown) as bar:
+            for block in chain.from_iterable(map(source.read, range(len(source.shards or [0])))):
                 check(block, count)
                 numbers = count, count + len(block["y"])
                 drawn, validates = keys(seed, "sample", *numbers), held_out(seed, share, *numbers)
@@ -92,61 +92,33 @@ def survey(
                         f"validation={share} keeps more rows than fit into a quarter of memory, "
                         f"{source.memory:,} bytes: give a smaller share, or rows (x, r, y)"
                     )
-                of_x = of_x.merged(Moments.of(block["x"]))
-                of_r = of_r.merged(Moments.of(block["r"]))
+                self.x = self.x.merged(Moments.of(block["x"]))
+                self.r = self.r.merged(Moments.of(block["r"]))
                 sample.append({**block, "key": torch.from_numpy(drawn.view(np.int64))})
                 if sample.count > 2 * sample_rows:
                     _reduce(sample, sample_rows)
                 bar.update(numbers[1] - count)
                 count = numbers[1]
-    if count == aside.count:
-        raise ValueError(f"data has no rows to train on, got {share} of {count} for validation")
-    if share and not aside.count:
-        raise ValueError(f"validation={share} keeps none of {count} rows: give a larger share")
-    _reduce(sample, sample_rows)
-    found = sample.block()
-    del found["key"]
-    return Survey(count, of_x, of_r, found, aside.block() if aside.count else between(found, 0, 0))
+        self.rows = count - aside.count
+        if not self.rows:
+            raise ValueError(f"data has no rows to train on, got {share} of {count} for validation")
+        if share and not aside.count:
+            raise ValueError(f"validation={share} keeps none of {count} rows: give a larger share")
+        _reduce(sample, sample_rows)
+        self.sample = sample.block()
+        del self.sample["key"]
+        self.validation = aside.block() if aside.count else between(self.sample, 0, 0)
+        self._bounds = [0, *np.cumsum(source.shards or [count]).tolist()]
 
+    def in_batches(self, size: int, window: int, device: Any = "cpu") -> ShuffledRows:
+        """The same, for epochs of batches of so many rows, the last one with fewer.
 
-class ShuffledRows:
-    """The training rows of a source in another random order in each epoch.
-
-    The shards are read in a random order into windows of rows, and each window is shuffled: rows
-    that are far apart in a shard do not meet in a batch, nor do those of shards that are read at
-    different times. In memory are a window and a block.
-
-    :param source: of the rows.
-    :param found: what `survey` found there with the same seed and share.
-    :param seed: of the orders, and of the choice of the rows for validation.
-    :param batch_size: rows of each batch but the last one of an epoch.
-    :param window: rows that are shuffled together, made a multiple of `batch_size`.
-    :param share: of the rows that are for validation.
-    :param device: where the batches are put.
-
-    Attributes: `rows`, the number of training rows; `steps`, the number of batches of an epoch;
-    `order`, None: every epoch depends on its number alone.
-    """
-
-    order = None
-
-    def __init__(
-        self,
-        source: Source,
-        found: Survey,
-        *,
-        seed: int,
-        batch_size: int,
-        window: int,
-        share: float,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        self._source, self._seed, self._share, self.device = source, seed, share, device
-        self._bounds = [0, *np.cumsum(source.shards or [found.rows]).tolist()]
-        self.rows = found.rows - len(found.validation["y"])
-        self.steps = -(-self.rows // batch_size)
-        self._batch_size = batch_size
-        self._window = min(-(-window // batch_size), self.steps) * batch_size
+        :param window: rows that are shuffled together, made a multiple of `size`.
+        :param device: where the batches are put.
+        """
+        self._size, self.device, self.steps = size, device, -(-self.rows // size)
+        self._window = min(-(-window // size), self.steps) * size
+        return self
 
     def epoch(self, number: int) -> Iterator[list[Tensor]]:
         """The batches [x, r, y] of an epoch, in memory of their own.
@@ -169,7 +141,7 @@ class ShuffledRows:
     def _batches(self, rows: Block, purpose: str) -> Iterator[list[Tensor]]:
         generator = torch.Generator().manual_seed(seed_for(self._seed, purpose))
         order = torch.randperm(len(rows["y"]), generator=generator)
-        for index in order.split(self._batch_size):
+        for index in order.split(self._size):
             yield [rows[name].index_select(0, index).to(self.device) for name in "xry"]
 
     def _training_blocks(self, number: int) -> Iterator[Block]:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from pyro_gcm.streams import ParquetRows, Source, Survey, survey
+from pyro_gcm.streams import ParquetRows, ShuffledRows, Source
 
 NAMES: dict[str, Any] = {"x": ["a", "b", "c"], "r": ["p", "q"], "y": "y"}
 
@@ -60,7 +60,7 @@ def read(source: Source) -> dict[str, Tensor]:
     return {name: torch.cat([block[name] for block in blocks]) for name in ("x", "r", "y")}
 
 
-def surveyed(source: Source, **options: Any) -> Survey:
+def surveyed(source: Source, **options: Any) -> ShuffledRows:
     defaults: dict[str, Any] = {
         "seed": 3,
         "share": 0.2,
@@ -68,4 +68,4 @@ def surveyed(source: Source, **options: Any) -> Survey:
         "check": lambda block, first: None,
         "progress": False,
     }
-    return survey(source, **{**defaults, **options})
+    return ShuffledRows(source, **{**defaults, **options})

@@ -23,10 +23,10 @@ LAYOUTS = {
 }
 
 
-def shuffled(source: Source, **options: Any) -> ShuffledRows:
-    options = {"seed": 3, "share": 0.2, "batch_size": 16, "window": 100, **options}
-    survey = surveyed(source, seed=options["seed"], share=options["share"])
-    return ShuffledRows(source, survey, **options)
+def shuffled(
+    source: Source, batch_size: int = 16, window: int = 100, **options: Any
+) -> ShuffledRows:
+    return surveyed(source, **options).in_batches(batch_size, window)
 
 
 def layouts(folder: Path) -> Iterator[tuple[str, Source, dict[str, int]]]:
@@ -45,8 +45,7 @@ def test_an_epoch_has_each_training_row_once_in_an_order_of_its_own(tmp_path: Pa
     for name, source, options in layouts(tmp_path):
         for share in (0.0, 0.2):
             stream = shuffled(source, share=share, **options)
-            batches = []
-            batches += stream.epoch(0)
+            batches = list(stream.epoch(0))
             survey = surveyed(source, share=share, sample_rows=1000)
             rows = rows_of(batches)
             assert sorted(rows) == survey.sample["y"].tolist(), name

@@ -155,6 +155,7 @@ class OrderEventModel(Parts):
 
     @objective.setter
     def objective(self, objective: str) -> None:
+        one_of("objective", objective, list(self.objectives))
         self.__dict__.pop("_kept", None)
         self._objective.fill_(list(self.objectives).index(objective))
         self.is_trained = True
@@ -254,6 +255,7 @@ class OrderEventModel(Parts):
 
     def trained_parameters(self, objective: str = "conditional") -> dict[str, nn.Parameter]:
         """The parameters that an objective trains, by name; the others it leaves as they are."""
+        one_of("objective", objective, list(self.objectives))
         untrained = self.objectives[objective].untrained
         trainable = ((n, p) for n, p in self.named_parameters() if p.requires_grad)
         return {n: p for n, p in trainable if not n.startswith(untrained)}

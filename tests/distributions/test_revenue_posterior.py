@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pyro.distributions as dist
 import pytest
 import torch
@@ -15,7 +14,6 @@ from pyro_gcm.distributions import (
     InfiniteCost,
     OrderEvent,
 )
-from pyro_gcm.distributions.posteriors import coordinates, linear_gaussian_posterior
 
 #: What either sampler draws for a comparison.
 DRAWS = 6_000
@@ -96,57 +94,3 @@ def test_only_what_is_random_has_a_posterior_and_costs_only_given_a_revenue() ->
     for pair in ((known, known), (cost, cost)):
         with pytest.raises(ValueError, match="a distribution as its cost and a tensor as its rev"):
             OrderEvent(*pair).cost_posterior(one)
-
-
-def loading(r_dim: int, k_dim: int) -> Tensor:
-    return 0.1 + torch.rand(r_dim, k_dim, dtype=torch.float64)
-
-
-def conditioned(prior: Any, loading: Tensor, noise: Any, value: Tensor) -> Any:
-    """Mean [B, K] and covariance [B, K, K] of k in the dense joint Gaussian of (k, r), by numpy."""
-    batch = torch.broadcast_shapes(prior.batch_shape, noise.batch_shape, value.shape[:-1])
-    w, size = loading.numpy(), loading.shape[1]
-    rows = [
-        tensor.expand(*batch, -1).reshape(-1, tensor.shape[-1]).numpy()
-        for tensor in (prior.mean, prior.stddev, noise.mean, noise.stddev, value)
-    ]
-    means, covariances = [], []
-    for loc_k, scale_k, loc_r, scale_r, r in zip(*rows, strict=True):
-        to_joint = np.vstack([np.eye(size), w])  # (k, r) = to_joint k + (0, dr)
-        own = np.concatenate([np.zeros(size), scale_r**2])
-        joint = to_joint @ np.diag(scale_k**2) @ to_joint.T + np.diag(own)
-        gain = joint[:size, size:] @ np.linalg.inv(joint[size:, size:])
-        means.append(loc_k + gain @ (r - w @ loc_k - loc_r))
-        covariances.append(joint[:size, :size] - gain @ joint[size:, :size])
-    return (
-        torch.tensor(np.array(means)).reshape(*batch, size),
-        torch.tensor(np.array(covariances)).reshape(*batch, size, size),
-    )
-
-
-def covariance(posterior: Any) -> Tensor:
-    full = getattr(posterior, "covariance_matrix", None)
-    return posterior.variance.unsqueeze(-1) if full is None else full
-
-
-@pytest.mark.parametrize(
-    ("prior", "noise", "value"),
-    [((), (), ()), ((4, 1), (4, 1), (3,)), ((3,), (), (4, 1))],
-    ids=["one row", "both by rows", "prior by revenues"],
-)
-@pytest.mark.parametrize(("k_dim", "r_dim"), [(1, 1), (1, 4), (2, 2), (3, 2), (2, 5)], ids=str)
-def test_posterior_is_the_joint_gaussian_conditioned_on_r(
-    k_dim: int, r_dim: int, prior: tuple[int, ...], noise: tuple[int, ...], value: tuple[int, ...]
-) -> None:
-    parts = normal(*prior, k_dim), loading(r_dim, k_dim), normal(*noise, r_dim)
-    r = 2.0 * torch.randn(*value, r_dim, dtype=torch.float64)
-    posterior = linear_gaussian_posterior(*parts, r)
-    mean, wanted = conditioned(*parts, r)
-    assert posterior.batch_shape == mean.shape[:-1]
-    torch.testing.assert_close(posterior.mean.expand_as(mean), mean, rtol=0, atol=1e-10)
-    found = covariance(posterior).expand_as(wanted)
-    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10)
-    assert isinstance(coordinates(posterior), dist.Normal) == (k_dim == 1)
-    single = [dist.Normal(d.mean.float(), d.stddev.float()).to_event(1) for d in parts[::2]]
-    again = linear_gaussian_posterior(single[0], parts[1].float(), single[1], r.float())
-    assert again.sample().dtype == torch.float32

@@ -11,7 +11,6 @@ import pytest
 import torch
 from convention_cases import CASES, OPTIONS
 from pyro.distributions import TorchDistribution
-from pyro.distributions.util import scale_and_mask
 
 from pyro_gcm.distributions import (
     LazyDistribution,
@@ -57,21 +56,6 @@ def check_that_single_batch_dimensions_are_widened(case: str) -> None:
         assert isinstance(wide, type(d))
 
 
-def check_that_impossible_expansion_is_refused(case: str) -> None:
-    d = CASES[case]((2,))
-    for first, second in (
-        ((2, 1), (4, 3)),
-        ((2, 4), (2, 2, 1)),
-        ((1, 2, 1), (2, 1)),
-        ((3,), (1,)),
-        ((3,), ()),
-        ((1,), ()),
-    ):
-        large = d.expand(torch.Size((*first, 2)))
-        with pytest.raises((RuntimeError, ValueError)):
-            large.expand(torch.Size((*second, 2)))
-
-
 def check_that_values_broadcast_against_the_batch(case: str) -> None:
     leads = (((3, 1), (1,)), ((3, 1), (3, 4)), ((3, 1), (2, 1, 5)), ((2,), ()), ((1,), (6,)))
     for batch, lead in leads:
@@ -82,21 +66,6 @@ def check_that_values_broadcast_against_the_batch(case: str) -> None:
         assert found.shape == shape
         want = d.log_prob(value.expand(shape + d.event_shape))
         torch.testing.assert_close(found, want, rtol=1e-12, atol=1e-12)
-
-
-def check_that_a_mask_selects_scores(case: str) -> None:
-    d = CASES[case]((3, 1))
-    mask = torch.tensor([True, False])
-    masked, x = d.mask(mask), d.expand((3, 2)).sample()
-    assert (masked.batch_shape, masked.event_shape) == ((3, 2), d.event_shape)
-    log_p = d.log_prob(x)
-    torch.testing.assert_close(masked.log_prob(x), scale_and_mask(log_p, mask=mask))
-    parts = d.score_parts(x)
-    wanted = (log_p, 0, log_p) if d.has_rsample else (log_p, log_p, 0)
-    selected = parts.scale_and_mask(mask=mask)
-    for pairs in ((parts, wanted), (masked.score_parts(x), selected)):
-        for found, want in zip(*pairs, strict=True):
-            torch.testing.assert_close(*map(torch.as_tensor, (found, want)))
 
 
 def check_that_gradients_go_through_densities_and_reparametrised_draws_alone(case: str) -> None:

@@ -17,7 +17,6 @@ import zoo
 from training_runs import goes_on, same, stop_at, weights
 
 from pyro_gcm import GCM, FitResult, fit
-from pyro_gcm.training.loop import read_checkpoint, write_checkpoint
 
 OPTIONS = {"epochs": 5, "batch_size": 64, "num_particles": 8, "progress": False}
 
@@ -137,24 +136,6 @@ def test_what_is_no_checkpoint_is_refused_and_not_executed(
     assert interrupted.read_bytes() == before
     assert same(of_model, weights(model))
     assert [*interrupted.parent.iterdir()] == [interrupted]
-
-
-def test_file_is_whole_or_old_when_saving_is_interrupted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "state.pt"
-    write_checkpoint(path, {}, {"number": 0})
-
-    def interrupt(*args: Any) -> None:
-        raise KeyboardInterrupt
-
-    for step in ("fsync", "replace"):
-        with monkeypatch.context() as patch:
-            patch.setattr(os, step, interrupt)
-            with pytest.raises(KeyboardInterrupt):
-                write_checkpoint(path, {}, {"number": 1})
-        assert read_checkpoint(path, {}) == {"number": 0}
-        assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_the_first_step(

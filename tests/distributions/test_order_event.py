@@ -28,19 +28,6 @@ from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.distributions.order_event import integrates_over
 
 
-@families
-@event_shapes
-def test_moments_equal_brute_force_on_the_product_of_cdfs(
-    family: str, shape: tuple[int, ...]
-) -> None:
-    event = fair_event(shape, family, (20,))
-    hit = event.base_dist.cdf(event.revenue).prod(-1)
-    p = 1.0 - (1.0 - hit).prod(-1) if len(shape) == 2 else hit
-    bernoulli = torch.distributions.Bernoulli(p)
-    torch.testing.assert_close(event.mean, p, rtol=1e-10, atol=1e-15)
-    torch.testing.assert_close(event.variance, bernoulli.variance, rtol=1e-10, atol=1e-15)
-
-
 def test_certain_events_have_no_variance() -> None:
     revenue = torch.tensor([[-math.inf, 0.0], [math.inf, math.inf]])
     event = OrderEvent(independent("Normal", torch.zeros(2), torch.ones(2)), revenue)

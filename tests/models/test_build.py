@@ -11,27 +11,8 @@ import zoo
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM, fit
-from pyro_gcm.nets import Conditional, PiecewiseLinear, PositiveLinear, PosteriorGuide, Probit
+from pyro_gcm.nets import Conditional, PositiveLinear, PosteriorGuide
 from pyro_gcm.responses import Binary
-
-
-@pytest.mark.parametrize(
-    ("options", "kind"),
-    [
-        ({}, nn.Identity),
-        ({"costs": 2}, nn.Identity),
-        ({"costs": 3}, PositiveLinear),
-        ({"alternatives": 2}, PositiveLinear),
-        ({"revenue_map": "probit"}, Probit),
-        ({"revenue_map": "positive_linear"}, PositiveLinear),
-        ({"revenue_map": "piecewise_linear"}, PiecewiseLinear),
-        ({"r_dim": 1, "response": "quantile"}, Probit),
-        ({"r_dim": 1, "response": "quantile", "costs": 3}, PositiveLinear),
-    ],
-    ids=str,
-)
-def test_revenue_map_follows_the_shape_of_the_costs(options: dict[str, Any], kind: type) -> None:
-    assert isinstance(GCM(3, **{"r_dim": 2, **options}).revenue_map, kind)
 
 
 class Decoder(nn.Module):

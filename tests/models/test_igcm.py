@@ -20,7 +20,6 @@ from igcm_toys import (
 
 from pyro_gcm import IGCM
 from pyro_gcm.inference import conditional, given_inputs, uncollapse
-from pyro_gcm.models.build import KERNEL_GUIDES
 
 # The program
 
@@ -39,20 +38,6 @@ def test_revenues_are_w_k_plus_noise_in_the_units_of_the_data() -> None:
     for weight in (model.loading.weight, loading.weight):  # the revenue rises with every kernel
         assert weight.shape == (2, 3)
         assert (weight > 0).all()
-
-
-def test_guide_of_the_kernel_is_exact_or_a_network_of_standardised_rows() -> None:
-    x, r, y = data(200)
-    for kernel_guide in KERNEL_GUIDES:
-        model = IGCM(3, 2, kernel_guide=kernel_guide, response="continuous")
-        model.learn_units(x, r, 100.0 + 50.0 * y)
-        site = sites(model.guide, x, r, 100.0 + 50.0 * y)["k"]
-        full = isinstance(site["fn"], torch.distributions.MultivariateNormal)
-        assert full == (kernel_guide == "exact")
-        if kernel_guide != "exact":
-            standard = model.x_standardizer(x), model.r_standardizer(r)
-            wanted = model.k_guide(*standard, model.response.standardized(100.0 + 50.0 * y))
-            torch.testing.assert_close(site["log_prob"], wanted.log_prob(site["value"]))
 
 
 # Views of the program

@@ -91,18 +91,6 @@ def test_other_revenues_are_those_given_or_their_means() -> None:
     assert (model.required_revenue(x, 0.3, r=r[:, 1:] + 0.2) <= found).all()
 
 
-def test_a_row_has_one_revenue_whatever_is_asked_with_it() -> None:
-    model, x, r, _ = some_model("plain")
-    r = r[:, 1:]
-    whole = model.required_revenue(x, 0.3, r=r)
-    assert whole.shape == (70,)
-    for row in (0, 63, 64):
-        one = model.required_revenue(x[row : row + 1], 0.3, r=r[row : row + 1])
-        torch.testing.assert_close(one, whole[row : row + 1], rtol=1e-12, atol=0)
-    few = model.required_revenue(x, 0.3, r=r, num_samples=4)
-    assert (few != whole).any()
-
-
 def test_joint_model_weighs_its_draws_here_too() -> None:
     model, x, r, level = some_model("joint")
     found = model.required_revenue(x, level, r=r[:, 1:])

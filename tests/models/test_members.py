@@ -58,16 +58,6 @@ def test_responsibilities_are_bayes_rule_and_costs_agree_with_the_outcome() -> N
     assert (happened == (y > 0.5)).all()
 
 
-def test_dropout_is_not_simulated() -> None:
-    model = MemberGCM(3, 2, members=MemberEncoder(3, K, 8, dropout=0.5)).double()
-    fit(model, *rows(), epochs=1, progress=False)
-    x, r, _ = rows()
-    draws = [model.train(mode).simulate(x=x, r=r, seed=1) for mode in (True, False)]
-    for name in ("e", "c"):
-        assert torch.equal(draws[0][name], draws[1][name])
-    assert not model.training
-
-
 def test_parts_of_the_user_take_the_place_of_ours() -> None:
     features = TabularFeatures(3, bins=4, steps=0.0)
     encoder = MemberEncoder(3, 2, (16, 8, 4), features=features, dropout=0.1, scaling="output")

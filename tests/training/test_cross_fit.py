@@ -29,15 +29,6 @@ def predict(model: Any, x: Tensor, r: Tensor) -> Tensor:
     return model.predict(x, r)
 
 
-def test_every_fold_is_left_out_by_as_many_members() -> None:
-    for members, left_out in ((8, 2), (5, 2), (3, 2), (2, 1)):
-        model = MemberGCM(3, 2, members=members, hidden=4)
-        _, crossed = cross_fit(model, *rows(40), left_out=left_out, epochs=1, **QUICK)
-        assert crossed.leaves_out.shape == (members, members)
-        for dim in (0, 1):
-            assert (crossed.leaves_out.sum(dim) == left_out).all(), (members, left_out)
-
-
 def test_folds_are_of_one_size_and_have_outcomes_of_every_size() -> None:
     y = torch.randn(403, generator=torch.Generator().manual_seed(0))
     fold = folds_of(y, 8, torch.Generator().manual_seed(1))

@@ -10,10 +10,7 @@ import torch
 from order_event_cases import DIFFERENT, agreement, dtypes, outcomes
 from torch import Tensor
 
-from pyro_gcm.distributions import (
-    InfiniteCost,
-    OrderEvent,
-)
+from pyro_gcm.distributions import InfiniteCost, OrderEvent, linear_gaussian_posterior
 
 #: What either sampler draws for a comparison.
 DRAWS = 6_000
@@ -94,3 +91,17 @@ def test_only_what_is_random_has_a_posterior_and_costs_only_given_a_revenue() ->
     for pair in ((known, known), (cost, cost)):
         with pytest.raises(ValueError, match="a distribution as its cost and a tensor as its rev"):
             OrderEvent(*pair).cost_posterior(one)
+
+
+def test_posteriors_of_a_kernel_broadcast() -> None:
+    """That it is Bayes' rule is tested of the programs of `IGCM`."""
+    for size in (1, 2):
+        prior, noise, r = normal(4, 1, size), normal(3, 2), torch.randn(3, 2, dtype=torch.float64)
+        loading = 0.1 + torch.rand(2, size, dtype=torch.float64)
+        every = linear_gaussian_posterior(prior, loading, noise, r)
+        assert (every.batch_shape, every.event_shape) == ((4, 3), (size,))
+        own = dist.Normal(prior.mean[2, 0], prior.stddev[2, 0]).to_event(1)
+        dr = dist.Normal(noise.mean[1], noise.stddev[1]).to_event(1)
+        one = linear_gaussian_posterior(own, loading, dr, r[1])
+        torch.testing.assert_close(every.mean[2, 1], one.mean)
+        torch.testing.assert_close(every.variance.expand(4, 3, size)[2, 1], one.variance)

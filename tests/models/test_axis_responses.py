@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from axis_toys import CASES, kind_of, model_of, rows
+import zoo
 from torch import Tensor
 from torch.distributions.transforms import SoftplusTransform
 
@@ -15,30 +15,30 @@ from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.responses import Ordinal, Survival, WholeDistribution
 
-cases = pytest.mark.parametrize("case", CASES)
+cases = pytest.mark.parametrize("case", zoo.AXIS_KINDS)
 FALLS = {"survival": -1.0, "ordinal": 1.0, "distribution": 1.0}
 
 
 @pytest.mark.long(keep=2)
 @cases
 def test_quantiles_do_not_cross_and_are_ordered_in_r(case: str) -> None:
-    model, (x, r, _) = model_of(case), rows(case, 40, seed=3)
+    model, (x, r, _) = zoo.with_units(case), zoo.rows_of(case, 40, seed=3)
     levels = torch.linspace(0.02, 0.98, 25)
     low, high = (model.predictive(x, v).quantile(levels) for v in (r, r + 0.03))
     assert (low.diff(dim=1).nan_to_num() >= 0.0).all()  # inf - inf is NaN
-    assert ((high - low).nan_to_num() * FALLS[kind_of(case)] >= 0.0).all()
+    assert ((high - low).nan_to_num() * FALLS[zoo.KINDS[case].response] >= 0.0).all()
     assert (model.predict(x, r + 0.03) >= model.predict(x, r)).all()
 
 
 @pytest.mark.long(keep=3)
 @cases
 def test_quantiles_invert_the_distribution_function(case: str) -> None:
-    model, (x, r, _) = model_of(case), rows(case, 12, seed=3)
+    model, (x, r, _) = zoo.with_units(case), zoo.rows_of(case, 12, seed=3)
     for level in (1e-6, 0.3, 0.999):
         at = model.predictive(x, r).quantile([level])[:, 0]
         reached = at.isfinite()
         cdf = cdf_of(model, x, r, at.nan_to_num(posinf=1.0))[reached]
-        if kind_of(case) == "ordinal":
+        if zoo.KINDS[case].response == "ordinal":
             assert (cdf >= level).all()
             below = cdf_of(model, x, r, (at - 1.0).clamp(min=0.0))
             assert ((below < level) | (at == 0.0)).all()
@@ -58,15 +58,15 @@ def cdf_of(model: GCM, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
 @pytest.mark.long(keep=3)
 @cases
 def test_log_prob_is_the_difference_of_the_distribution_function(case: str) -> None:
-    model, (x, r, y) = model_of(case), rows(case, 32, seed=6)
+    model, (x, r, y) = zoo.with_units(case), zoo.rows_of(case, 32, seed=6)
     log_p = model.log_prob(x, r, y)
-    if kind_of(case) == "ordinal":
+    if zoo.KINDS[case].response == "ordinal":
         of_levels = model.predictive(x, r).probabilities()
         torch.testing.assert_close(of_levels.sum(1), torch.ones(32).double())
         found = of_levels.gather(1, y.long()[:, None])[:, 0]
         torch.testing.assert_close(log_p.exp(), found)
         return
-    if kind_of(case) == "distribution":
+    if zoo.KINDS[case].response == "distribution":
         step, cdf = 1e-3, model.predictive(x, r).cdf
         slope = (cdf(y + step) - cdf(y - step)) / (2.0 * step)
         torch.testing.assert_close(log_p.exp(), slope, rtol=1e-5, atol=1e-7)
@@ -85,7 +85,7 @@ def test_log_prob_is_the_difference_of_the_distribution_function(case: str) -> N
 @pytest.mark.long(keep=2)
 @cases
 def test_crps_is_that_of_draws(case: str) -> None:
-    model, (x, r, y) = model_of(case), rows(case, 4, seed=7)
+    model, (x, r, y) = zoo.with_units(case), zoo.rows_of(case, 4, seed=7)
     p_y = model.predictive(x, r)
     if isinstance(model.response, Survival):  # what is known of y is no number
         assert not {"crps", "cdf"} & set(dir(p_y))
@@ -101,7 +101,7 @@ def test_crps_is_that_of_draws(case: str) -> None:
 
 def test_restricted_mean_is_that_of_draws() -> None:
     for case in ("survival, members", "survival, cured"):
-        model, (x, r, _) = model_of(case), rows(case, 3, seed=7)
+        model, (x, r, _) = zoo.with_units(case), zoo.rows_of(case, 3, seed=7)
         draws = model.predictive(x, r).sample(num_samples=4_000).double()
         for horizon in (0.5, 8.0):
             found = model.predictive(x, r).restricted_mean(horizon)
@@ -111,20 +111,20 @@ def test_restricted_mean_is_that_of_draws() -> None:
 
 
 def test_levels_outside_are_refused() -> None:
-    x, r, y = rows("ordinal", 30)
+    x, r, y = zoo.rows_of("ordinal", 30)
     with pytest.raises(ValueError, match="y must be a level from 0 to 2 for 3 levels"):
         fit(GCM(3, 2, response="ordinal"), x, r, y)
 
 
 def test_two_levels_are_a_binary_response() -> None:
-    x, r, _ = rows("ordinal", 50)
+    x, r, _ = zoo.rows_of("ordinal", 50)
     y = (torch.arange(50) % 2).double()
     two, binary = (GCM(3, 2, response=v, hidden=4, seed=1) for v in (Ordinal(levels=2), "binary"))
     torch.testing.assert_close(two.log_prob(x, r, y), binary.log_prob(x, r, y))
 
 
 def test_methods_for_other_responses_are_refused() -> None:
-    model, (x, r, _) = GCM(3, 2), rows("distribution", 5)
+    model, (x, r, _) = GCM(3, 2), zoo.rows_of("distribution", 5)
     p_y = model.predictive(x, r)
     torch.testing.assert_close(p_y.mean, model.predict(x, r), rtol=0.0, atol=0.0)
     for name in ("quantile", "crps", "survival", "probabilities", "restricted_mean"):
@@ -132,7 +132,7 @@ def test_methods_for_other_responses_are_refused() -> None:
             AttributeError, match=r"response='binary' has no .*; it has log_prob, m"
         ):
             getattr(p_y, name)
-    survival = model_of("survival")
+    survival = zoo.with_units("survival")
     wrong = ([-1.0], "at least 0"), ([0.0], "above 0 for a hazard"), ([[1.0], [2.0]], r"\[T\]")
     for times, error in wrong:
         with pytest.raises(ValueError, match=error):
@@ -143,20 +143,20 @@ def test_methods_for_other_responses_are_refused() -> None:
 
 def test_arviz_has_every_site() -> None:
     for case in ("survival, members", "ordinal", "distribution"):
-        model, (x, r, y) = model_of(case), rows(case, 6)
+        model, (x, r, y) = zoo.with_units(case), zoo.rows_of(case, 6)
         data = to_arviz(model, x, r, y, num_samples=20, num_proposals=100, progress=False)
-        seen = {"lower", "upper", "entry"} if kind_of(case) == "survival" else {"y"}
+        seen = {"lower", "upper", "entry"} if zoo.KINDS[case].response == "survival" else {"y"}
         assert set(data["observed_data"].data_vars) == seen
         assert data["posterior_predictive"]["y"].shape == (1, 20, 6)
-        assert ("t" in data["posterior"]) == (kind_of(case) == "survival")
+        assert ("t" in data["posterior"]) == (zoo.KINDS[case].response == "survival")
 
 
-OF_VALUES = [case for case in CASES if kind_of(case) != "survival"]
+OF_VALUES = [case for case in zoo.AXIS_KINDS if zoo.KINDS[case].response != "survival"]
 
 
 @pytest.mark.parametrize("case", [*OF_VALUES, "continuous"])
 def test_cdf_at_several_values_is_that_at_each_and_of_rows_alone(case: str) -> None:
-    model, (x, r, y) = model_of(case), rows(case, 40, seed=3)
+    model, (x, r, y) = zoo.with_units(case), zoo.rows_of(case, 40, seed=3)
     at = torch.stack([y.double(), y.double().flip(0), y.double().roll(1)], 1)
     p_y, alone = model.predictive(x, r), model.predictive(x[7:8], r[7:8])
     together = p_y.cdf(at)
@@ -182,7 +182,7 @@ def test_distributions_are_proper_for_every_map(kind: type, revenue_map: str) ->
     if revenue_map == "members":
         of, options = MemberGCM, {"members": 3}
     model = of(3, 2, response=kind(), **options)
-    x, r, y = rows("survival" if kind is Survival else "distribution", 200)
+    x, r, y = zoo.rows_of("survival" if kind is Survival else "distribution", 200)
     fit(model, x, r, y, epochs=3, progress=False)
     model.double()
     if kind is Survival:
@@ -195,7 +195,7 @@ def test_distributions_are_proper_for_every_map(kind: type, revenue_map: str) ->
 
 
 def test_a_map_of_time_of_the_user_gives_the_same_density() -> None:
-    x, r, y = rows("survival", 100)
+    x, r, y = zoo.rows_of("survival", 100)
     model = GCM(3, 2, response=Survival(time_map=SoftplusTransform().inv), hidden=4).double()
     model.learn_units(x, r, y)
     t, step = torch.tensor([0.5, 3.0, 20.0]).double(), 1e-5

@@ -2,46 +2,17 @@
 
 from __future__ import annotations
 
-import functools
-from typing import Any
-
 import torch
 import zoo
-from torch import Tensor
 
-from pyro_gcm import GCM, fit
+from pyro_gcm import fit
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 
-K, ROWS = 4, 90
-Rows = tuple[Tensor, Tensor, Tensor]
-
-
-def rows(response: str = "binary", dtype: torch.dtype = torch.float64) -> Rows:
-    """Rows of the zoo, of which one column of x has two values and another one."""
-    x, r, y = zoo.rows(response, ROWS).map(lambda column: column.to(dtype))
-    x[:, 1], x[:, 2] = 7.0, (x[:, 2] > 42.0).to(dtype)
-    return x, r, y
-
-
-def untrained(response: str = "binary", **options: Any) -> GCM:
-    sizes = {"members": K, "hidden": 8}
-    model: GCM = zoo.make(MemberGCM, response=response, **{**sizes, **options})
-    return model
-
-
-@functools.cache
-def trained(response: str = "binary") -> GCM:
-    """A model that no test changes."""
-    model = untrained(response)
-    zoo.quickly(model, zoo.Rows(*rows(response)), epochs=5)
-    return model.eval()
-
 
 def test_responsibilities_are_bayes_rule_and_costs_agree_with_the_outcome() -> None:
-    model = trained()
-    x, r, y = rows()
-    every = torch.eye(K, dtype=torch.float64)[:, None].expand(-1, ROWS, -1)
+    model, (x, r, y) = zoo.trained("members"), zoo.rows(count=90)
+    every = torch.eye(3, dtype=torch.float64)[:, None].expand(-1, 90, -1)
     likelihood = model.log_likelihood(x, r, y, sites={"z": every}).exp()
     wanted = (likelihood / likelihood.sum(0)).T
     torch.testing.assert_close(model.responsibilities(x, r, y), wanted, atol=1e-9, rtol=0.0)
@@ -52,7 +23,7 @@ def test_responsibilities_are_bayes_rule_and_costs_agree_with_the_outcome() -> N
     assert (draws.log_evidence_error == 0.0).all()
     assert (draws.ess == 1000).all()
     draws = model.cost_posterior(x, r, y, num_samples=50, progress=False)
-    assert draws["c"].shape == (50, ROWS, 3, 3)
+    assert draws["c"].shape == (50, 90, 3, 3)
     mapped = model.mapped(r, model.covariates(draws["z"], x))
     happened = (draws["c"] < mapped).all(-1).any(-1)
     assert (happened == (y > 0.5)).all()
@@ -65,8 +36,10 @@ def test_parts_of_the_user_take_the_place_of_ours() -> None:
     model = MemberGCM(
         3, 2, members=encoder, **shape, cost_family="normal", p0="conditional"
     ).double()
-    fit(model, *rows(), epochs=3, progress=False)
+    x, r, y = zoo.rows(count=90)
+    x[:, 1], x[:, 2] = 7.0, (x[:, 2] > 42.0).double()  # one value, and two
+    fit(model, x, r, y, epochs=3, progress=False)
     assert model.z_dim == 2
-    assert model.cost(rows()[0]).mean.shape == (ROWS, 2)
-    curves = model.surface(rows()[0], rows()[1].sort(0).values)
+    assert model.cost(x).mean.shape == (90, 2)
+    curves = model.surface(x, r.sort(0).values)
     assert (curves.diff(dim=1) >= 0.0).all()

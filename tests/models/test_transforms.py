@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+import zoo
 from torch import Tensor
 from torch.func import grad, hessian, vmap
 
-from pyro_gcm import GCM, IGCM, MemberGCM, SurvivalTimes
-
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is:DeprecationWarning")
 
-MODELS: dict[str, Callable[[], Any]] = {
-    "plain": lambda: GCM(3, 2),
-    "infinite costs, alternatives": lambda: GCM(3, 2, p0="constant", alternatives=2),
-    "flow": lambda: GCM(3, 2, prior="flow"),
-    "categorical": lambda: GCM(3, 2, prior="categorical"),
-    "continuous": lambda: GCM(3, 2, response="continuous"),
-    "quantile": lambda: GCM(3, 1, response="quantile"),
-    "survival": lambda: GCM(3, 2, response="survival"),
-    "ordinal": lambda: GCM(3, 2, response="ordinal"),
-    "members": lambda: MemberGCM(3, 2),
-    "implicit": lambda: IGCM(3, 2),
-}
+KINDS = (
+    *("plain", "conditional p0", "flow prior", "categorical prior", "continuous", "quantile"),
+    *("survival", "ordinal", "members", "implicit"),
+)
 
 
 def made(kind: str) -> tuple[Any, Tensor, Tensor]:
-    model = MODELS[kind]().double()
-    x, r = torch.randn(5, 3).double(), torch.rand(5, model.r_dim).double()
-    y: Any = torch.arange(5.0) % 2
-    model.learn_units(x, r, SurvivalTimes.right_censored(y + 0.5, y) if kind == "survival" else y)
-    return model, x, r
+    return zoo.with_units(kind), *zoo.rows_of(kind, 5)[:2]
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_gradients_of_single_rows_are_those_of_all(kind: str) -> None:
     model, x, r = made(kind)
 

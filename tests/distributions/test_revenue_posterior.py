@@ -10,7 +10,8 @@ import torch
 from order_event_cases import DIFFERENT, agreement, dtypes, outcomes
 from torch import Tensor
 
-from pyro_gcm.distributions import InfiniteCost, OrderEvent, linear_gaussian_posterior
+from pyro_gcm.distributions import InfiniteCost, OrderEvent
+from pyro_gcm.distributions.posteriors import linear_gaussian_posterior
 
 #: What either sampler draws for a comparison.
 DRAWS = 6_000

@@ -51,11 +51,12 @@ def test_learning_rate_stays_without_a_schedule_and_follows_that_of_the_user(toy
 
     rates = [
         fit(GCM(3, 2), *toy, **QUICK, learning_rate=0.02, schedule=schedule).history.learning_rate
-        for schedule in (None, halve)
+        for schedule in (None, halve, "flat")
     ]
     assert rates[0].tolist() == [0.02] * 3
     assert asked == [12]
     assert rates[1].tolist() == pytest.approx([0.02, 0.02 / 2**4, 0.02 / 2**8])
+    assert rates[2].tolist() == pytest.approx([0.02, 0.02, 0.02 * (1.0 - 8 / 12) / 0.4])
 
 
 def largest_step(toy: zoo.Rows, clip_norm: float | None) -> float:

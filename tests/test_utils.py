@@ -100,6 +100,9 @@ def test_numbers_of_every_type_are_accepted_and_others_refused() -> None:
                 refuse("n", value)
 
 
+# The inverse of a non-decreasing function
+
+
 def counted(function: Callable[[Tensor], Tensor]) -> tuple[Callable[[Tensor], Tensor], list[int]]:
     calls: list[int] = []
 

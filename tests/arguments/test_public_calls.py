@@ -34,6 +34,9 @@ from pyro_gcm.estimators import GCMClassifier, GCMRegressor
 from pyro_gcm.models.members import MemberSettings
 from pyro_gcm.report import write_report
 
+# Rows that cannot be used
+
+
 Defects = list[tuple[Callable[[Tensor], Tensor], str]]
 
 
@@ -75,6 +78,9 @@ def test_rows_that_cannot_be_used_are_refused_by_name_and_change_nothing() -> No
                     assert re.search(message, str(refused.value)), (name, argument)
         for key, value in model.state_dict().items():
             assert torch.equal(value, before[key]), (name, key)
+
+
+# One thread, and as many as before afterwards
 
 
 #: What public calls are given so that they end soon, where they have such an argument.

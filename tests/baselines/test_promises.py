@@ -107,6 +107,9 @@ def test_invalid_options_are_refused() -> None:
             make(**{"x_dim": X_DIM, "r_dim": R_DIM, **options})
 
 
+# Units, losses and predictions
+
+
 class Sum(Baseline):
     """Score sum(x) + 2 sum(r) of standardised inputs."""
 
@@ -190,6 +193,9 @@ def test_inputs_of_a_loss_of_wrong_shapes_are_refused_by_name() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             model.loss(*columns)
+
+
+# Hint and PWL: an MLP with a monotonicity penalty
 
 
 VARIANTS = {"shifted": Hint, "comparable": partial(Hint, pairs="comparable"), "pointwise": PWL}

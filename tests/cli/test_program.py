@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import numpy as np
 import pandas as pd
 import pytest
 from command_line import QUICK, run
@@ -124,6 +123,9 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "row\n", "")
 
 
+# Wrong uses: one line that names the option, and nothing is written
+
+
 FIT = "fit data.csv"  # and --out=new
 DEFAULT = f"{FIT} --target=default"
 ASK = "MODEL data.csv"
@@ -133,17 +135,15 @@ REPORT = f"report {ASK} --out=report.html"
 WRONG = {
     "fit dat.csv --target=a": (
         "DATA must be a file, and there is no dat.csv; did you mean 'data.csv'? "
-        "(there are: bad.parquet, data.csv, dates.parquet, few.csv, folder.csv, "
+        "(there are: bad.parquet, data.csv, few.csv, folder.csv, good.parquet, "
     ),
     "fit data.xlsx --target=a": "DATA must end in .csv, .parquet, .arrow, .feather, got data.xlsx",
     "fit folder.csv --target=a": "DATA must be a file, and folder.csv is a folder",
     "fit bad.parquet --target=a": "DATA bad.parquet cannot be read: ",
     f"predict {LONG} data.csv": "File name too long",
-    f"predict {ASK} --out={LONG}.csv": "File name too long",
     f"plot {ASK} --column=debt --out=a.png --values=1e308,-1e308": (
         "--values must be numbers of at most 1e+301 in size, such as 1,2,5, or low:high:count"
     ),
-    "fit twice.csv --target=a": "DATA twice.csv has more than one column 'a'",
     "fit good.parquet --target=y --text=a": "--text is for CSV files, whose columns have no types",
     f"{FIT} --target=defualt": (
         "--target: data.csv has no column 'defualt'; did you mean 'default'? "
@@ -169,21 +169,17 @@ WRONG = {
     f"{DEFAULT} --positive=maybe": "--target 'default' has no value 'maybe' (there are: no, yes",
     f"{DEFAULT} --epochs=many": "Invalid value for '--epochs': ",
     f"{DEFAULT} --test-share=0.001": "--test-share: The test_size = 1 should be greater or equal",
-    f"{DEFAULT} --test-share=0.99": "--test-share: ",
     "fit data.csv --target=default --out=.": "--out: folder ",
-    "fit data.csv --target=default --out=data.csv/new": "--out: data.csv/new could not be written",
     "fit data.csv --target=default --out=MODEL": "has a model: overwrite=True (--overwrite) replac",
     FIT: "Missing option '--target'; see pyro-gcm fit --help",
     f"{DEFAULT} --increase=debt": "No such option: --increase",
     "fitt data.csv": "No such command 'fitt'",
-    "fit dates.parquet --target=y": "column 'day' of X has dates, times or durations",
     "predict modle data.csv": "MODEL: folder modle does not exist, or is no folder",
     "predict MODEL half.csv": "DATA: half.csv has no column 'debt'; did you mean 'dept'?",
     "predict MODEL lots.csv": (
         "DATA lots.csv: column 'debt' must have numbers, as in fit, got 'lots' in row 3"
         "; row 1 is the first below the header"
     ),
-    "predict MODEL inf.csv": "must be finite or missing, and is infinite in row 3",
     f"predict {ASK} --out=a.txt": "--out must end in .csv, .parquet, .arrow, .feather, got a.txt",
     f"predict {ASK} --out=data.csv": "--out must be another file than the ones that are read, got ",
     f"predict {ASK} --quantiles=0.5": "--quantiles is for models of numbers and times, got a ",
@@ -198,7 +194,6 @@ WRONG = {
     f"audit {ASK} --r=debt": "--r and --x are for other predictors, and ",
     "audit half.csv data.csv": "--r must name the columns in which half.csv should increase, as ",
     "info DAMAGED": "card.json was changed",
-    "predict DAMAGED data.csv": "card.json was changed",
 }
 ROWS = b"a,b,y\n" + b"1,2,0\n2,3,1\n" * 20
 #: A table that is not what it seems, by its content: the words of the error.
@@ -207,13 +202,11 @@ FILES = {
     b"a,b,y\n": "has no rows",
     b"\xef\xbb\xbfa;b\n1;2\n": "must have columns separated by commas, got 'a;b'",
     "a,näme,y\n".encode("latin-1"): "'utf-8' codec can't decode byte 0xe4",
-    "a,b,y\n".encode("utf-16"): "'utf-8' codec can't decode byte 0xff",
     # pandas would take the first column for the names of the rows, and shift all others.
     b"a,b,y\n" + b"1,2,0,9\n" * 20: "more fields than the header, which names 3 columns",
     ROWS + b"1,2,3,4,0\n": "C error: Expected 3 fields in line 42, saw 5",
     ROWS + b'1,"2,0\n': "C error: EOF inside string",
     ROWS.replace(b"y", b"y "): "has no column 'y'; did you mean 'y '?",
-    b"a,b,y\n" + b'"1,5",2,0\n"2,5",3,1\n' * 20: "column 'a' has numbers, and fields that are not",
     ROWS.replace(b",1\n", b",0\n"): "--target 'y' must have two values, or numbers",
 }
 
@@ -222,15 +215,11 @@ def test_a_wrong_use_is_told_in_one_line(folder: Path, models: Callable[[str], P
     model, data = models("classifier"), table()
     (folder / "folder.csv").mkdir()
     (folder / "bad.parquet").write_text("no table")
-    (folder / "twice.csv").write_text("a,b,a\n1,2,3\n")
     pd.DataFrame({"a": ["x"], "y": [1]}).to_parquet("good.parquet")
-    days = pd.date_range("2020-01-01", periods=9)
-    pd.DataFrame({"day": days, "y": range(9)}).to_parquet("dates.parquet")
     third = data["debt"][2]
     data.rename(columns={"debt": "dept"}).to_csv("half.csv", index=False)
     table(5).to_csv("few.csv", index=False)
     data.astype({"debt": object}).replace({"debt": {third: "lots"}}).to_csv("lots.csv")
-    data.replace({"debt": {third: np.inf}}).to_csv("inf.csv")
     (folder / "damaged").mkdir()
     for file in model.iterdir():
         (folder / "damaged" / file.name).write_bytes(file.read_bytes().replace(b"debt", b"dept"))

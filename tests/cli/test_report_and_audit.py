@@ -83,6 +83,9 @@ def test_a_model_saved_in_python_takes_the_target_by_name() -> None:
     )
 
 
+# The audit of any predictor
+
+
 MODULE = '''
 """Toy predictors."""
 

@@ -83,6 +83,9 @@ def test_wrong_options_are_refused() -> None:
         plot_marginal_effects(marginal_effects(model, data.x, data.r), "slope")
 
 
+# Suggested directions: a wrong one is never suggested
+
+
 EVIDENCE = {"up": "rising", "down": "falling", "hump": "neither", "noise": "little"}
 
 

@@ -231,6 +231,9 @@ def test_wrong_inputs_are_refused_before_anything_is_drawn() -> None:
             simulation_based_calibration(linear(kind), sampler=pytest.fail, **{**usual, **options})
 
 
+# Stories of one's own
+
+
 def observed(sample: Any, x: Any) -> Any:
     u = sample("u", dist.Normal(0.0, 1.0))
     sample("proxy", lambda: dist.Normal(u, 0.5), obs=x[..., 1])

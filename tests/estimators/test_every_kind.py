@@ -107,6 +107,9 @@ def test_scores_that_rows_do_not_have_are_left_out():
             assert found["rmse"] == pytest.approx(abs(y[0] - model.predict(X[:1])[0]))
 
 
+# Conventions of scikit-learn
+
+
 ESTIMATORS = [GCMClassifier, GCMOrdinal, GCMRegressor, IGCMClassifier, IGCMRegressor]
 #: Checks that are expected to fail, with the reason.
 EXPECTED = {

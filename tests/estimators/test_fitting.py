@@ -160,6 +160,9 @@ def test_calibration_needs_rows_that_are_left_out():
             model.fit(X, y)
 
 
+# What data say against a fit
+
+
 KINDS = {
     "classifier": (GCMClassifier, lambda score, rng: score + rng.logistic(size=len(score)) > 0),
     "numbers": (GCMRegressor, lambda score, rng: score + rng.normal(size=len(score))),

@@ -106,6 +106,9 @@ def test_labels_that_are_none_are_refused(table):
             GCMOrdinal(**SMALL, **options).fit(X, list(y) if labels is None else labels)
 
 
+# Times
+
+
 DIRECTIONS = {"income": -1, "debt": 1, "grade": 1}
 OPTIONS = {"monotonic_cst": DIRECTIONS, "members": 2, "hidden": 8, "epochs": 3}
 

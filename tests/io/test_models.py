@@ -35,8 +35,7 @@ SETTINGS = {
     "built, quantile": MemberSettings(members=2, width=8, bins=3, steps=0.0, flat=True),
 }
 #: Models that differ in what a file keeps; the first ones are loaded in another process, too.
-NAMES = ["flow prior", "implicit", "built, binary", "continuous", "joint", "survival, cured"]
-NAMES += ["sigmoid and laplace costs", "quantile", "implicit, categorical", *SETTINGS]
+NAMES = ["flow prior", "implicit", "built, binary", "joint", "survival, cured", *SETTINGS]
 
 
 def model_and_rows(name: str) -> tuple[Any, zoo.Rows]:

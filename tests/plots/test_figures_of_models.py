@@ -182,6 +182,9 @@ def test_axes_labels_and_draws_of_a_pair() -> None:
         assert "draws" in legend(ax)
 
 
+# Response curves
+
+
 MODELS: list[dict[str, Any]] = [
     {},
     {"prior": "categorical"},
@@ -268,6 +271,9 @@ def test_axes_and_labels_of_curves() -> None:
     assert ax.get_ylabel() == "mean of y (units of the data)"
     assert legend(ax) == ["row 0", "row 1"]
     assert not ax.collections
+
+
+# Colours, legends and ticks of all figures
 
 
 def test_colours_are_different_and_repeat_after_the_last() -> None:

@@ -30,6 +30,9 @@ from pyro_gcm.plots import (
 )
 from pyro_gcm.plots.axes import PALETTE
 
+# The figure of an audit shows its counts and the worst pair
+
+
 POINTS, REVENUES = np.zeros((50, 1)), np.random.default_rng(1).random((50, 2))
 
 
@@ -151,6 +154,9 @@ def test_bars_count_ranks_and_the_band_is_the_binomial_interval_of_every_bin() -
         assert ax.get_xlabel() == f"rank of z[0] among {num_draws} posterior draws"
 
 
+# Curves of a column
+
+
 def test_the_histogram_stands_below_the_curve_and_the_legend_beside_it() -> None:
     debt = np.linspace(0.0, 40.0, 9)
     for sign in (1.0, -1.0):
@@ -180,6 +186,9 @@ def test_levels_are_ticks() -> None:
     low, high = (bar.get_height() for bar in ax.patches)
     assert low == 2 * high > 0
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("grade", "prediction")
+
+
+# Posterior means and draws of z, coloured by the outcome
 
 
 CONTINUOUS = 10.0 + torch.arange(12.0)
@@ -233,6 +242,9 @@ def test_continuous_outcomes_have_a_colour_bar_and_faint_draws_in_the_colour_of_
     assert len(offsets(faint)) <= 20_000
 
 
+# Predicted survival over Kaplan-Meier estimates
+
+
 GROUPS = np.where(RATE > 0.1, "high", "low")
 
 
@@ -262,6 +274,9 @@ def test_rows_at_risk_are_counted_at_the_ticks():
     counts = [text.get_text() for text in ax.texts]
     assert counts == ["at risk", *(str((tick <= TIME).sum()) for tick in ticks)]
     assert not plot_survival(**SURVIVAL, at_risk=False).texts
+
+
+# Losses by epoch, and bounds by number of particles
 
 
 def bars(ax: Axes) -> Any:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -122,14 +121,14 @@ def judged(primitive: Primitive, x: Tensor, layouts: bool) -> dict[str, float]:
 @torch.no_grad()
 def run(fit: Fit, device: str = "cpu") -> Scores:
     """Counts of one part of the arguments of one function."""
-    start, primitive, found = time.process_time(), PRIMITIVES[fit.method], Scores()
+    primitive, found = PRIMITIVES[fit.method], Scores()
     for number, x in enumerate(runs(fit.dataset, primitive, int(fit.split), PARTS)):
         if number >= fit.options.get("blocks", math.inf):
             break
         for name, value in judged(primitive, x, number % LAYOUTS == 0).items():
             join = max if name == "largest fall" else float.__add__
             found[name] = join(found.get(name, 0.0), value)
-    return {**found, "seconds": time.process_time() - start, "epochs": 0}
+    return found
 
 
 def report(table: pd.DataFrame) -> str:

@@ -205,12 +205,7 @@ def _isotonic(learn: Table, seed: int) -> Predict:
             max_iter=trees, monotonic_cst=learn.directions, **options
         )
 
-    stages = np.zeros((len(_TREES), len(y)))
-    for seen, unseen in folds:
-        predictions = made(_TREES[-1]).fit(x[seen], y[seen]).staged_predict(x[unseen])
-        for number, prediction in enumerate(predictions, 1):
-            if number in _TREES:
-                stages[_TREES.index(number), unseen] = prediction
+    stages = judged.trees_by_folds(made, x, y, folds, _TREES)
     best = int(np.square(stages - y).mean(1).argmin())
     booster = made(_TREES[best]).fit(x, y)
     values, (scores, place) = np.unique(y), np.unique(stages[best], return_inverse=True)

@@ -182,14 +182,9 @@ def _event(learn: Table, event: Any, seed: int) -> Callable[[Array], Array]:
             max_iter=trees, monotonic_cst=learn.directions, **options
         )
 
-    losses = np.zeros(len(_TREES))
     folds = StratifiedKFold(min(_FOLDS, fewest), shuffle=True, random_state=seed)
-    for seen, unseen in folds.split(x, y):
-        stages = made(_TREES[-1]).fit(x[seen], y[seen]).staged_predict_proba(x[unseen])
-        for number, p in enumerate(stages, 1):
-            if number in _TREES:
-                right = p[np.arange(len(unseen)), y[unseen]]
-                losses[_TREES.index(number)] -= np.log(right).sum()
+    p = judged.trees_by_folds(made, x, y, folds.split(x, y), _TREES)
+    losses = -np.log(np.where(y == 1, p, 1.0 - p)).sum(1)
     model = made(_TREES[int(losses.argmin())]).fit(x, y)
     return lambda columns: model.predict_proba(columns)[:, 1]
 

@@ -5,8 +5,9 @@ Repeated 5-fold splits. scikit-survival brings the rivals, the tables and most s
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from reproduce.data.survival_data import TABLES, load
 from reproduce.intervals import gaps, samples, stars
 from reproduce.rendering.markdown import markdown, shown
 from reproduce.rendering.tables import ranked
-from reproduce.runs import Fit, Scores
+from reproduce.runs import Fit, Scores, Settings
 from reproduce.study import Study
 
 Array = npt.NDArray[Any]
@@ -33,76 +34,42 @@ HEADINGS = {name: entry.title.split(",")[0] for name, entry in TABLES.items()}
 Predicted = tuple[Array, Callable[[Array], Array]]
 
 
-def _gcm(name: str, learn: Any, y: Array, test: Any, seed: int, device: str) -> Predicted:
-    """Members with their defaults and the directions that medicine gives."""
-    return _of_gcm(TABLES[name].signs, learn, y, test, seed, device)
-
-
-def _free_gcm(name: str, learn: Any, y: Array, test: Any, seed: int, device: str) -> Predicted:
-    """The same without directions: what they are worth."""
-    return _of_gcm(None, learn, y, test, seed, device)
-
-
-def _of_gcm(signs: Any, learn: Any, y: Array, test: Any, seed: int, device: str) -> Predicted:
-    model = GCMSurvival(monotonic_cst=signs, random_state=seed, device=device).fit(learn, y)
-
-    def curves(times: Array) -> Array:
-        found: Array = model.predict_survival_function(test, True, times=times)
-        return found
-
-    return model.predict(test), curves
-
-
-def _cox(name: str, learn: Any, y: Array, test: Any, seed: int, device: str) -> Predicted:
-    """Cox's proportional hazards with a ridge of 0.1, which the rare levels of a table need."""
-    from sksurv.linear_model import CoxPHSurvivalAnalysis
-
-    return _of_rival(CoxPHSurvivalAnalysis(alpha=0.1), learn, y, test)
-
-
-def _forest(name: str, learn: Any, y: Array, test: Any, seed: int, device: str) -> Predicted:
-    """A random survival forest with the sizes of scikit-survival's guide, and 200 trees."""
-    from sksurv.ensemble import RandomSurvivalForest
-
-    sizes: dict[str, Any] = {"min_samples_split": 10, "min_samples_leaf": 15}
-    return _of_rival(
-        RandomSurvivalForest(200, **sizes, random_state=seed, n_jobs=1), learn, y, test
-    )
-
-
-def _boosting(name: str, learn: Any, y: Array, test: Any, seed: int, device: str) -> Predicted:
-    """Gradient boosting of Cox's partial likelihood with its defaults: 100 trees, rate 0.1."""
-    from sksurv.ensemble import GradientBoostingSurvivalAnalysis
-
-    return _of_rival(GradientBoostingSurvivalAnalysis(random_state=seed), learn, y, test)
-
-
-def _kaplan_meier(name: str, learn: Any, y: Array, test: Any, seed: int, device: str) -> Predicted:
-    """One curve for all rows."""
-    from sksurv.nonparametric import kaplan_meier_estimator
-
-    at, survival = kaplan_meier_estimator(y["event"], y["time"])
-    curve = _steps(at, np.tile(survival, (len(test), 1)))
-    return np.zeros(len(test)), curve
-
-
-METHODS: dict[str, Callable[..., Predicted]] = {
-    OURS: _gcm,
-    FREE: _free_gcm,
-    "Cox": _cox,
-    "Random survival forest": _forest,
-    "Gradient boosting": _boosting,
-    "Kaplan-Meier": _kaplan_meier,
+#: Rivals of scikit-survival -> module, class and options: for Cox's model a ridge, which the rare
+#: levels of a table need, for the forest the sizes of leaves of the guide, for boosting defaults.
+RIVALS: dict[str, tuple[str, str, Settings]] = {
+    "Cox": ("linear_model", "CoxPHSurvivalAnalysis", {"alpha": 0.1}),
+    "Random survival forest": (
+        *("ensemble", "RandomSurvivalForest"),
+        {"n_estimators": 200, "min_samples_split": 10, "min_samples_leaf": 15, "n_jobs": 1},
+    ),
+    "Gradient boosting": ("ensemble", "GradientBoostingSurvivalAnalysis", {}),
 }
+ONE_CURVE = "Kaplan-Meier"
+METHODS = (OURS, FREE, *RIVALS, ONE_CURVE)
 
 
-def _of_rival(model: Any, learn: Any, y: Array, test: Any) -> Predicted:
-    """A model of scikit-survival on scaled numbers and indicators of the levels."""
+def predicted(fit: Fit, learn: Any, y: Array, test: Any, device: str) -> Predicted:
+    """What the method of a fit predicts: members have their defaults and directions, or none."""
+    if fit.method == ONE_CURVE:
+        from sksurv.nonparametric import kaplan_meier_estimator
+
+        at, survival = kaplan_meier_estimator(y["event"], y["time"])
+        return np.zeros(len(test)), _steps(at, np.tile(survival, (len(test), 1)))
+    if fit.method not in RIVALS:
+        signs = TABLES[fit.dataset].signs if fit.method == OURS else None
+        ours = GCMSurvival(monotonic_cst=signs, random_state=fit.seed, device=device).fit(learn, y)
+        curves = partial(ours.predict_survival_function, test, True)
+        return ours.predict(test), lambda times: curves(times=times)
+    module, name, options = RIVALS[fit.method]
+    if fit.method != "Cox":
+        options = {**options, "random_state": fit.seed}
+    model = getattr(import_module(f"sksurv.{module}"), name)(**options)
+    # On scaled numbers and indicators of the levels.
     both = pd.get_dummies(pd.concat([learn, test]), drop_first=True).astype(float)
     fitted = make_pipeline(StandardScaler(), model).fit(both[: len(learn)].to_numpy(), y)
     rows = both[len(learn) :].to_numpy()
-    survival = fitted.predict_survival_function(rows, return_array=True)
-    return fitted.predict(rows), _steps(fitted[-1].unique_times_, survival)
+    steps = _steps(fitted[-1].unique_times_, fitted.predict_survival_function(rows, True))
+    return fitted.predict(rows), steps
 
 
 def _steps(at: Array, survival: Array) -> Callable[[Array], Array]:
@@ -138,14 +105,10 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
     if "shuffled" in fit.options:
         y = y[np.random.default_rng(0).permutation(len(y))]
     learn, test = parts(fit.dataset, fit.split)
-    start = time.perf_counter()
-    risk, curves = METHODS[fit.method](
-        fit.dataset, X.iloc[learn], y[learn], X.iloc[test], fit.seed, device
-    )
+    risk, curves = predicted(fit, X.iloc[learn], y[learn], X.iloc[test], device)
     times = brier_times(y)
     at_times, at_edges = curves(times), curves(log_edges(y[learn]))
-    cost = {"seconds": time.perf_counter() - start, "epochs": 0.0}
-    return {**survival_scores(y[learn], y[test], risk, at_times, times, at_edges), **cost}
+    return survival_scores(y[learn], y[test], risk, at_times, times, at_edges)
 
 
 def report(table: pd.DataFrame, metric: str) -> str:
@@ -203,7 +166,7 @@ def _version(method: str) -> dict[str, Any]:
 
 
 STUDY = Study(
-    *("survival", str(__doc__), TABLES, METHODS, run, "11"),
+    *("survival", str(__doc__), TABLES, dict.fromkeys(METHODS), run, "11"),
     counted="repeats",
     protocol="5-fold",
     splits=_folds,

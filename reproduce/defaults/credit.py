@@ -46,7 +46,7 @@ def cells(fit: Fit) -> Iterable[Fit]:
 def run(fits: list[Fit], device: str = "cpu") -> list[Scores]:
     """Scores of one method on one split, in each mode; none where its package lacks."""
     if lacking(fits[0].method):
-        return [{"seconds": 0.0, "epochs": 0} for _ in fits]
+        return [{} for _ in fits]
     clock = METHODS[fits[0].method].clock
     found, predicted = list[Scores](), dict[str, Array]()
     for fit in fits:
@@ -58,7 +58,7 @@ def run(fits: list[Fit], device: str = "cpu") -> list[Scores]:
             probability = predict(rows.X_test).astype("float64").clip(0.0, 1.0)
         predicted[fit.variant] = probability
         scores = {name: score(rows.y_test, probability) for name, score in _SCORES.items()}
-        found.append({**scores, "seconds of a fit": spent, "seconds": spent, "epochs": 0})
+        found.append({**scores, "seconds of a fit": spent, "seconds": spent})
     if len(predicted) == len(MODES):
         found[-1] |= price_bounds(rows.y_test, *map(predicted.__getitem__, MODES), seed=fit.seed)
     return found

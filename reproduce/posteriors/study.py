@@ -8,7 +8,6 @@ of what a method draws they are added exactly, given all else.
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -180,11 +179,10 @@ LEFT_OUT += [("members", "importance, guided")]
 
 def run(fit: Fit, device: str = "cpu") -> Scores:
     """The errors of one method on one problem."""
-    started, (draw, guide) = time.perf_counter(), METHODS[fit.method]
+    draw, guide = METHODS[fit.method]
     drawn, worth = draw(fit.dataset, guide, fit.seed, fit.options.get("size", 1.0))
     known = stored()[fit.dataset]
-    scores = errors(drawn, worth.double(), known) | _log_evidence(fit.dataset, drawn, known)
-    return {**scores, "seconds": time.perf_counter() - started, "epochs": 0}
+    return errors(drawn, worth.double(), known) | _log_evidence(fit.dataset, drawn, known)
 
 
 def report(table: pd.DataFrame) -> str:

@@ -72,6 +72,8 @@ def apart(table: pd.DataFrame) -> str:
 def from_mean(table: pd.DataFrame, name: str) -> str:
     """Differences from the mean of a column, ours and the paper's."""
     pairs = {method: pair for (method, of), pair in _pairs(table).items() if of == name}
+    if not pairs:
+        raise LookupError(name)
     columns = []
     for side in (0, 1):
         means = {method: pair[side].mean for method, pair in pairs.items()}

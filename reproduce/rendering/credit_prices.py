@@ -186,5 +186,6 @@ def range_of_prices(table: pd.DataFrame) -> str:
     told = []
     for title, methods in (("`GCMClassifier`", (REFERENCE,)), ("boosting", BOOSTERS)):
         shares = [share for method, share in every if method in methods]
-        told.append(f"{min(shares):+.2f} to {max(shares):+.2f} % for {title}")
+        if shares:
+            told.append(f"{min(shares):+.2f} to {max(shares):+.2f} % for {title}")
     return " and ".join(told)

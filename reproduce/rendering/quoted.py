@@ -95,6 +95,8 @@ def apart(table: pd.DataFrame, name: str) -> str:
         for method, entry in METHODS.items()
         if entry.paper and (method, name) in ours
     ]
+    if not pairs:
+        raise LookupError(name)
     off = [our.mean - their.mean for our, their in pairs]
     count = sum(meet(*pair) is False for pair in pairs)
     improved = sum(better(name, gap, 0.0) for gap in off)

@@ -64,11 +64,6 @@ class Short(Logistic):
             run(mine, "--method", method, "--methods", "--task", "mine:coins")
 
 
-def test_data_sets_are_asked_for(mine):
-    with pytest.raises(Refused, match="--tasks needs one of adult, compas"):
-        run(mine, "--method", "mine:Logistic")
-
-
 def test_every_study_is_listed_once_the_papers_first_with_its_duration():
     listed = studies.listed().splitlines()
     names = [line.partition(":")[0] for line in listed]

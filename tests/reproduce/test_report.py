@@ -111,10 +111,6 @@ def test_neither_the_order_of_rows_nor_another_device_changes_the_report(made, c
     other = report.read(copied, "cuda")
     assert set(other) == {"public_published", "timing", "quantile_curves"}
     assert other["public_published"]["value"].eq(0.4321).all()
-    times = pd.read_csv(copied / "timing.csv", dtype=str)
-    both = pd.concat([times, times.assign(device="cuda")])
-    both.to_csv(copied / "timing.csv", index=False)
-    assert "Device: cuda" in report.report(report.read(copied), "{{timing.report timing}}")
 
 
 def test_a_section_is_a_page_and_its_number_a_link():

@@ -21,6 +21,7 @@ from pyro_gcm._utils.torch_state import in_transform
 from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable, Left
 from pyro_gcm.distributions.costs import InfiniteCost, prepend_atom
+from pyro_gcm.distributions.event_products import SMALLEST_PRODUCT, log_probability, probabilities
 from pyro_gcm.distributions.families import (
     cost_family,
     gaussian_difference,
@@ -28,10 +29,7 @@ from pyro_gcm.distributions.families import (
     tail_log_probs,
 )
 from pyro_gcm.distributions.numerics import log_any, probit
-from pyro_gcm.distributions.products import Rising, from_planes, on_grid, planes, probabilities
-
-#: Below this probability the product form may have lost digits, and the log form takes its place.
-SMALLEST_PRODUCT = 1e-260
+from pyro_gcm.distributions.products import Rising, from_planes, on_grid, planes
 
 
 class EventForms(Expandable):
@@ -110,11 +108,8 @@ class EventForms(Expandable):
         """
         if self.standard is None or in_transform():
             return self._log_form_of(value)
-        zero, one = self.probabilities64()
-        p, q = torch.where(value > 0.5, one, zero), torch.where(value > 0.5, zero, one)
-        # Clamped, a branch that is not taken has a gradient of 0, as have elements to be replaced.
-        from_p = p.clamp_min(SMALLEST_PRODUCT).log()
-        log_p = torch.where(p <= q, from_p, torch.log1p(-q.clamp_max(0.5)))
+        shape = broadcast_shapes(value.shape, self.batch_shape)
+        log_p, p = (part.expand(shape) for part in log_probability(value, *self._parameters()))
 
         def in_logs(rare: Tensor) -> Tensor:
             return self._where(rare)._log_form_of(value.expand(rare.shape)[rare])
@@ -130,12 +125,16 @@ class EventForms(Expandable):
         if self.standard is None or in_transform():
             log_zero, log_one = self._log_form()
             return log_zero.exp(), log_one.exp()
+        zero, one = probabilities(*self._parameters())
+        return zero.expand(self.batch_shape), one.expand(self.batch_shape)
+
+    def _parameters(self) -> tuple[Any, ...]:
+        """What the functions of `event_products` read."""
         point, loc = self.point.double(), self.base_dist.loc
         if isinstance(self.cost, Tensor):  # r > c is -r < -c, and the family is symmetric
             point, loc = -point, -loc
-        options = self.standard, self.cost_event_dim == 2
-        zero, one = probabilities(*options, point, loc, self.base_dist.scale, self.logits)
-        return zero.expand(self.batch_shape), one.expand(self.batch_shape)
+        several = self.cost_event_dim == 2
+        return self.standard, several, point, loc, self.base_dist.scale, self.logits
 
     def probit64(self) -> Tensor:
         """Phi^-1(Pr(y = 1)) in float64, of shape `batch_shape`.

@@ -1,4 +1,4 @@
-"""The probability of an order event as products: with gradients, and in steps that keep the order.
+"""The probability of an order event as products, in steps that keep the order of the revenues.
 
 With Pr(c_k < r_k) = up_k and Pr(c_k >= r_k) = down_k the event has the probability
 
@@ -7,13 +7,12 @@ With Pr(c_k < r_k) = up_k and Pr(c_k >= r_k) = down_k the event has the probabil
 
 which are sums and products of positive terms: both are right to a few ulp, relative, until they
 underflow. Over alternatives the same holds once more, with hits and misses exchanged, and an atom
-at infinity is one more coordinate. Neither needs a logarithm, and the gradient of hit in u_k is
-phi(u_k) hit / up_k, so that the backward pass needs one density and no other error function.
+at infinity is one more coordinate. Neither needs a logarithm. `event_products` trains with them.
 
-`probabilities` trains. `Rising` predicts, in steps that keep the order of the revenues: a revenue
-is rounded once, to a grid on which two that differ do so by more than the functions below
-err; every later step rises with the one before. Coordinates come first, [(G) K, ..., draws, rows]:
-a dimension of a few of them, kept innermost, makes every elementwise function slow.
+`Rising` predicts: a revenue is rounded once, to a grid on which two that differ do so by more than
+the functions below err; every later step rises with the one before. Coordinates come first, [(G) K,
+..., draws, rows]: a dimension of a few of them, kept innermost, makes every elementwise function
+slow.
 """
 
 from __future__ import annotations
@@ -21,20 +20,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from pyro_gcm.distributions.families import tail_log_probs
 from pyro_gcm.distributions.numerics import probit
-from pyro_gcm.distributions.standard_families import StandardFamily
 
 #: Where a probability is smaller, its probit is computed from its logarithm.
 _SMALLEST = 1e-280
 #: Its probit.
 _LOWEST = -35.78342139466303
-_TINY = 1e-300
 #: Added and subtracted again, it rounds smaller numbers in float64 to multiples of 2^-40.
 _GRID = 1.5 * 2.0**12
 #: Numbers of a coordinate above which coordinates are computed one after another, in cache.
@@ -224,91 +221,3 @@ def aligned(*several: Tensor) -> list[Tensor]:
 def from_planes(values: Tensor, event_shape: torch.Size) -> Tensor:
     """Planes [(G) K, ...] as [..., (G,) K]."""
     return values.movedim(0, -1).unflatten(-1, event_shape)
-
-
-def all_and_any(up: Tensor, down: Tensor) -> tuple[Tensor, Tensor]:
-    """Probabilities that all of independent events happen, and that at least one does not.
-
-    :param up: their probabilities, [..., K]; `down`: those of the complements.
-    """
-    some = down[..., -1]
-    for k in range(up.shape[-1] - 2, -1, -1):
-        some = torch.addcmul(down[..., k], up[..., k], some)
-    # The rounding of the sum must not lift a probability above 1.
-    return up.prod(-1), some.clamp_max(1.0)
-
-
-class _Parts(NamedTuple):
-    """Intermediate results that the gradient needs."""
-
-    u: Tensor  # [..., (G,) K]
-    inverse: Tensor  # 1 / scale
-    up: Tensor
-    hit: Tensor  # [..., (G)]
-    miss: Tensor
-    zero: Tensor  # [...]
-    one: Tensor
-
-
-def _evaluate(
-    standard: StandardFamily,
-    alternatives: bool,
-    point: Tensor,
-    loc: Tensor,
-    scale: Tensor,
-    logits: Tensor | None,
-) -> _Parts:
-    inverse = scale.double().reciprocal()
-    u = (point - loc.double()).mul_(inverse)
-    up, down = standard.tails(u)
-    hit, miss = all_and_any(up, down)
-    if logits is not None:
-        finite = torch.sigmoid(-logits.double())
-        hit, miss = finite * hit, torch.sigmoid(logits.double()) + finite * miss
-    zero, one = all_and_any(miss, hit) if alternatives else (miss, hit)
-    return _Parts(u, inverse, up, hit, miss, zero, one)
-
-
-class _Probabilities(torch.autograd.Function):
-    """Pr(y = 0) and Pr(y = 1) from point, loc, scale [..., (G,) K] and logits [..., (G)]."""
-
-    @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
-        parts = _evaluate(*inputs)
-        ctx.options = inputs[:2]
-        ctx.save_for_backward(*inputs[2:], *parts)
-        return parts.zero, parts.one
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
-        # Pr(y = 0) = 1 - Pr(y = 1): every derivative is that of Pr(y = 1).
-        by_one = grad_outputs[1] - grad_outputs[0]
-        inputs, (standard, alternatives) = ctx.saved_tensors[:4], ctx.options
-        point, loc, scale, logits = inputs
-        # Second derivatives go through the inputs, so that the parts are computed from them anew.
-        again = torch.is_grad_enabled()
-        parts = _evaluate(*ctx.options, *inputs) if again else _Parts(*ctx.saved_tensors[4:])
-        if alternatives:
-            by_one = (by_one * parts.zero).unsqueeze(-1) / parts.miss.clamp_min(_TINY)
-        by_row = by_one * parts.hit
-        by_u = standard.pull(by_row.unsqueeze(-1), parts.u, parts.up)
-        by_point = by_u.mul_(parts.inverse)
-        for_point, for_loc, for_scale, for_logits = ctx.needs_input_grad[-4:]
-        by_scale = by_logits = None
-        if for_scale:
-            # An infinite point has slope 0.
-            u = parts.u.masked_fill(parts.u.isinf(), 0.0) if point.isinf().any() else parts.u
-            by_scale = -_like(scale, by_point * u)
-        if for_logits:
-            by_logits = -_like(logits, by_row * torch.sigmoid(logits.double()))
-        by_loc = -_like(loc, by_point) if for_loc else None
-        of_point = _like(point, by_point) if for_point else None
-        return None, None, of_point, by_loc, by_scale, by_logits
-
-
-#: (family, whether there are alternatives, point, loc, scale, logits) -> Pr(y = 0) and Pr(y = 1).
-probabilities = _Probabilities.apply
-
-
-def _like(parameter: Tensor, gradient: Tensor) -> Tensor:
-    return gradient.sum_to_size(parameter.shape).to(parameter.dtype)

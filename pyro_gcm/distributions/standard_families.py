@@ -37,8 +37,8 @@ class StandardFamily:
     """A symmetric location-scale family at loc 0 and scale 1, in float64.
 
     :param tails: u -> Pr(c < u) and Pr(c >= u), each with full relative precision, in new tensors.
-    :param pull: (weight, u, Pr(c < u)) -> weight times density over Pr(c < u), where nothing
-        underflows before the result does; a new tensor.
+    :param pull: (weight, u, Pr(c < u), Pr(c >= u)) -> weight times density over Pr(c < u), where
+        nothing underflows before the result does; a new tensor.
     :param log_tails: (value, loc, scale) -> log Pr(c < value) and log Pr(c >= value) of any loc and
         scale, differentiable, for finite and infinite values of every type.
     :param quantile: p -> u, with full relative precision for small p.
@@ -52,7 +52,7 @@ class StandardFamily:
     """
 
     tails: Callable[[Tensor], tuple[Tensor, Tensor]]
-    pull: Callable[[Tensor, Tensor, Tensor], Tensor]
+    pull: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
     log_tails: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
     quantile: Elementwise
     quantile_of_logs: TwoElementwise
@@ -91,10 +91,10 @@ def _split(smaller: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
     return positive - signed, positive.neg_().add_(1.0).add_(signed)
 
 
-def _by_root(root_density: Elementwise) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+def _by_root(root_density: Elementwise) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
     """`pull` from the square root of the density, which underflows later than the density."""
 
-    def pull(weight: Tensor, u: Tensor, up: Tensor) -> Tensor:
+    def pull(weight: Tensor, u: Tensor, up: Tensor, down: Tensor) -> Tensor:
         root = root_density(u)
         return (weight / up.clamp_min(_TINY)).mul_(root).mul_(root)
 
@@ -155,7 +155,7 @@ NORMAL = StandardFamily(
 )
 LOGISTIC = StandardFamily(
     tails=lambda u: (torch.sigmoid(u), torch.sigmoid(-u)),
-    pull=lambda weight, u, up: weight * torch.sigmoid(-u),  # the density is Pr(c < u) Pr(c >= u)
+    pull=lambda weight, u, up, down: weight * down,  # the density is Pr(c < u) Pr(c >= u)
     log_tails=_symmetric(logsigmoid),
     quantile=torch.logit,
     quantile_of_logs=torch.sub,

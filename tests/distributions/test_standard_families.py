@@ -72,7 +72,7 @@ def test_tails_and_densities_are_exact_until_they_underflow(
     assert worst_error(standard.two_tails(a / standard.unit).tolist(), both, 1e-290) < 1e-12
     alive = below > 1e-290
     hazard = exp([t.log_density - t.log_p for t, p in zip(wanted, alive, strict=True) if p])
-    pulls = standard.pull(torch.ones_like(U), U, below)[alive].tolist()
+    pulls = standard.pull(torch.ones_like(U), U, below, above)[alive].tolist()
     assert worst_error(pulls, hazard, 1e-290) < 1e-12
 
 

@@ -31,8 +31,9 @@ from pyro_gcm.inference.epochs import MOST
 from pyro_gcm.inference.training_data import weighed
 from pyro_gcm.models import GCM, IGCM, MemberGCM
 from pyro_gcm.models.build import cost_shape_of
-from pyro_gcm.models.members import CROSSED_ROWS, MemberSettings, member_map, warn_of_few
+from pyro_gcm.models.members import CROSSED_ROWS, MemberSettings, warn_of_few
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
+from pyro_gcm.nets.revenue_maps import member_map
 from pyro_gcm.responses import RESPONSES, Continuous, Response
 
 #: Members that leave out a row: the averaged prediction of two improves about as long as that of

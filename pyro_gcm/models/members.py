@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -21,14 +22,14 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import seed_of, warn_user
 from pyro_gcm.distributions import InfiniteCost
-from pyro_gcm.inference.reading import Plan
+from pyro_gcm.inference.reading import Plan, computed
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.build import cost_shape_of
 from pyro_gcm.models.gcm import GCM, JOINT_PARTS
-from pyro_gcm.nets import PiecewiseLinear, Probit
 from pyro_gcm.nets.members import MemberEncoder, gather_values
 from pyro_gcm.nets.networks import ConstantCategorical, widths_of
-from pyro_gcm.nets.revenue_maps import LearnsLast
+from pyro_gcm.nets.revenue_maps import PiecewiseLinear, member_map
+from pyro_gcm.nets.tabular_features import TabularFeatures
 from pyro_gcm.responses import Continuous, Response, Survival
 from pyro_gcm.training import AdamW, TrainingDefaults
 
@@ -37,6 +38,8 @@ from pyro_gcm.training import AdamW, TrainingDefaults
 CROSSED_ROWS = range(20, 20_001)
 #: Covariates above which the members share the first product (`nets.members`).
 _MANY_COLUMNS = 200
+#: Bytes that are spent on what is computed of all rows once, and rows of which it is at a time.
+_MOST_COMPUTED, _AT_ONCE = 1 << 28, 1 << 13
 
 
 @dataclass(frozen=True)
@@ -234,7 +237,7 @@ class MemberGCM(GCM):
 
     def covariates(self, z: Tensor, x: Tensor) -> Tensor:
         """z and the member's encoding e_z(x) of x [B, x_dim], [..., B, K + H]."""
-        return self.encoder(z, self.x_standardizer(x))
+        return self.encoder(z, self.x_standardizer(x), computed(x))
 
     def c_dist(self, z: Tensor, x: Tensor) -> Any:
         """p(c|e, z), of z and e_z(x) together."""
@@ -244,7 +247,9 @@ class MemberGCM(GCM):
 
     def mapped(self, r: Tensor, covariates: Tensor | None = None) -> Tensor:
         """h_z(r) by the map of the member of each draw, or h(r) of all members."""
-        mapped = super().mapped(r)
+        known = computed(r)
+        splines: Any = self.revenue_map
+        mapped = super().mapped(r) if known is None else splines.linear(known)
         if covariates is None:
             return mapped
         return gather_values(mapped.movedim(1, 0), covariates[..., : self.members])
@@ -266,6 +271,22 @@ class MemberGCM(GCM):
         """Options of `fit` where they are left out, which depend on the table."""
         return self._settings(rows).training(self)
 
+    def computed(self, x: Tensor, r: Tensor) -> list[Tensor]:
+        """The features of the encoder, and what the maps of r weigh, where both fit into memory."""
+        features: Any = self.encoder.features
+        splines: Any = self.revenue_map
+        if type(features) is not TabularFeatures or type(splines) is not PiecewiseLinear:
+            return []
+        columns = len(features.active) + splines.linear.raw_weight.shape[-1]
+        if len(x) * columns * x.element_size() > _MOST_COMPUTED:
+            return []
+        parts = zip(x.split(_AT_ONCE), r.split(_AT_ONCE), strict=True)
+        each = [
+            (features(self.x_standardizer(a)), splines.terms(self.r_standardizer(b)))
+            for a, b in parts
+        ]
+        return [torch.cat(blocks) for blocks in zip(*each, strict=True)]
+
     @property
     def draws_equally(self) -> bool:
         """Whether p(z) is 1 / members, for a `z_dist` that is not overridden."""
@@ -284,27 +305,6 @@ class MemberGCM(GCM):
 
     def _settings(self, rows: int) -> MemberSettings:
         return MemberSettings.for_response(self.response, rows, self.x_dim, self.r_dim)
-
-
-def member_map(
-    r_dim: int,
-    map_shape: tuple[int, ...],
-    *,
-    levels: bool = False,
-    seed: int = 0,
-    **options: Any,
-) -> nn.Module:
-    """The increasing maps of all members: squashed revenues and splines of a few ramps.
-
-    :param levels: whether the revenue is a quantile level, whose probit the splines are of.
-    :param seed: of the initial weights, which are others than those of the encoder.
-    :param options: of `PiecewiseLinear`.
-    """
-    options = {"knots": 24, "min_rows": 20, "smallest_scale": 0.05, "ramp_weight": 0.02} | options
-    options["squash"] = not levels
-    with Randomness(seed + 1).in_use():
-        splines = PiecewiseLinear(r_dim, map_shape, **options)
-    return LearnsLast(Probit(), splines) if levels else splines
 
 
 def warn_of_few(rows: int) -> None:

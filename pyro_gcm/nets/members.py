@@ -83,16 +83,20 @@ class MemberEncoder(nn.Module):
         if self.chooses_dropout:
             self.dropout.p = dropout
 
-    def every(self, x: Tensor) -> Tensor:
+    def every(self, x: Tensor, features: Tensor | None = None) -> Tensor:
         """e_z(x) for every member, [K, B, H], for standardised x [B, x_dim]."""
-        a = self.dropout(self.first(self.features(x), self.features.active).relu_())
+        features = self.features(x) if features is None else features
+        a = self.dropout(self.first(features, self.features.active).relu_())
         for layer in self.layers:
             a = self.dropout(layer(a).relu_())
         return a
 
-    def forward(self, z: Tensor, x: Tensor) -> Tensor:
-        """z and e_z(x) for one-hot z [..., B or 1, K] and x [B, x_dim], [..., B, K + H]."""
-        own = gather_values(self.every(x), z)
+    def forward(self, z: Tensor, x: Tensor, features: Tensor | None = None) -> Tensor:
+        """z and e_z(x) for one-hot z [..., B or 1, K] and x [B, x_dim], [..., B, K + H].
+
+        :param features: of x, where they are known.
+        """
+        own = gather_values(self.every(x, features), z)
         return torch.cat([z.expand(*own.shape[:-1], -1).to(own), own], -1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +11,7 @@ from torch.distributions.transforms import Transform
 
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
+from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import number, positive, positive_int
 from pyro_gcm.distributions.products import coarse, on_grid
 from pyro_gcm.nets.networks import kept, linear
@@ -189,8 +191,12 @@ class PiecewiseLinear(nn.Module):
 
     def forward(self, r: Tensor) -> Tensor:
         """[..., m] -> [..., (G,) K]."""
+        return self.linear(self.terms(r))
+
+    def terms(self, r: Tensor) -> Tensor:
+        """What the weights multiply, [..., m] -> [..., number of terms]."""
         spline = self.units(self._ramps(r))
-        return self.linear(spline if self.flat else torch.cat([self._line(r), spline], dim=-1))
+        return spline if self.flat else torch.cat([self._line(r), spline], dim=-1)
 
     def _line(self, r: Tensor) -> Tensor:
         if not self.squash:
@@ -212,6 +218,27 @@ class LearnsLast(nn.Sequential):
         for part in before:
             r = part(r)
         last.learn(r)  # type: ignore[operator]
+
+
+def member_map(
+    r_dim: int,
+    map_shape: tuple[int, ...],
+    *,
+    levels: bool = False,
+    seed: int = 0,
+    **options: Any,
+) -> nn.Module:
+    """The increasing maps of all members: squashed revenues and splines of a few ramps.
+
+    :param levels: whether the revenue is a quantile level, whose probit the splines are of.
+    :param seed: of the initial weights, which are others than those of the encoder.
+    :param options: of `PiecewiseLinear`.
+    """
+    options = {"knots": 24, "min_rows": 20, "smallest_scale": 0.05, "ramp_weight": 0.02} | options
+    options["squash"] = not levels
+    with Randomness(seed + 1).in_use():
+        splines = PiecewiseLinear(r_dim, map_shape, **options)
+    return LearnsLast(Probit(), splines) if levels else splines
 
 
 @recorded("nets.AxisMap")

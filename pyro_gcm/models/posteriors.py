@@ -22,7 +22,7 @@ from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.models.predictions import Count, Predictions, prediction
 from pyro_gcm.prediction.draws import PosteriorDraws, Rows
-from pyro_gcm.prediction.posterior import Target, log_joint, posterior_draws
+from pyro_gcm.prediction.posterior import Target, posterior_draws
 from pyro_gcm.prediction.predicted import Predicted
 
 #: Draws of all rows together whose likelihood is computed at once.
@@ -146,7 +146,7 @@ class Posteriors(Predictions):
                 "before y, as a MemberGCM, or a GCM with prior='categorical', has"
             )
         parts = rows.split(max(1, _DRAWS_AT_ONCE // self.z_dim))
-        found = [log_joint(target.every(part), part).softmax(0).T for _, part in parts]
+        found = [target.every(part).log_joint(part).softmax(0).T for _, part in parts]
         return torch.cat(found).to(self.dtype)
 
     @one_thread()

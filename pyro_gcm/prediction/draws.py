@@ -152,6 +152,11 @@ class Draws(NamedTuple):
             return torch.zeros(self.p_y.batch_shape, dtype=torch.float64, device=rows.x.device)
         return self.p_y.log_prob(rows.y).double()
 
+    def log_joint(self, rows: Rows) -> Tensor:
+        """Log-weights before y was observed plus its log-likelihood, [N, b], float64."""
+        prior = -math.log(self.num_draws) if self.log_weights is None else self.log_weights
+        return self.log_likelihood(rows) + prior
+
     def of_selected(self, response: Any, rows: Rows) -> Draws:
         """Weight draws by the probability that the row is in the data (`Response.log_selected`)."""
         log_selected = None if rows.y is None else response.log_selected(self.p_y, rows.y)
@@ -226,6 +231,17 @@ class PosteriorDraws(Mapping[str, Tensor]):
     def quality(self) -> dict[str, Tensor]:
         """Everything but the sites, by name."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "sites"}
+
+    def improve(self, index: Tensor, part: PosteriorDraws) -> None:
+        """Replace the draws and the evidence of some rows where others are better, in place."""
+        better = part.ess > self.ess[index]
+        for name, values in part.sites.items():
+            self[name][:, index[better]] = values[:, better]
+        mine, theirs = self.quality(), part.quality()
+        surer = part.log_evidence_error < self.log_evidence_error[index]
+        for name in mine:
+            which = better if name in ("ess", "pareto_k") else surer
+            mine[name][index[which]] = theirs[name][which]
 
     def to(self, device: torch.device) -> PosteriorDraws:
         """The same on another device."""

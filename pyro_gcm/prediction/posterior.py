@@ -31,6 +31,8 @@ from pyro_gcm.prediction.proposals import (
 METHODS = ("auto", "enumeration", "rejection", "importance")
 #: Draws, or proposals that draws are chosen from, of all rows together, that are completed at once.
 DRAWS_AT_ONCE = 1 << 17
+#: Proposals, at least, of which those are chosen that agree with observed sites.
+_POOL = 512
 #: Share of the proposals that every draw of the sites that all rows share has.
 _OF_EACH = 50
 
@@ -63,8 +65,12 @@ class Target:
         return self._corrected or bool(self.model.observed(self.plan))
 
     def rejects(self, method: str) -> bool:
-        """Whether proposals are accepted in proportion to their likelihood."""
-        return self.log_bound is not None and not self.weighted and method != "importance"
+        """Whether proposals are accepted in proportion to their likelihood.
+
+        Beside observed sites that is so where it is asked for.
+        """
+        weighted = self._corrected if method == "rejection" else self.weighted
+        return self.log_bound is not None and not weighted and method != "importance"
 
     @cached_property
     def is_finite(self) -> bool:
@@ -78,6 +84,16 @@ class Target:
         if guided and rows.y is not None and not self.plan.proposals:
             return self._read(HalfGuided(self.model, self.plan, Noise(count), rows), rows)
         return self._read(Predicted(self.model, self.plan, Noise(count), separately=True), rows)
+
+    def unweighted(self, rows: Rows, count: int) -> Draws:
+        """Proposals without weights; where observed sites weigh them, resampled from many."""
+        if not self.weighted:
+            return self.propose(rows, count)
+        pool = self.propose(rows, max(_POOL, 8 * count))
+        assert pool.log_weights is not None
+        known = pool.select(resampled(pool.log_weights, count)).values
+        again = self._read(Predicted(self.model, self.plan, known=known), rows)
+        return again._replace(values=known)
 
     def every(self, rows: Rows) -> Draws:
         """All values of the latent sites with their probabilities."""
@@ -183,8 +199,8 @@ def _of_rows(target: Target, rows: Rows, asked: _Asked) -> PosteriorDraws:
     if method == "rejection" and not target.rejects(method):
         raise ValueError(
             "method='rejection' needs a response with a bounded likelihood, such as 'binary', and "
-            "draws before y that no observed site weighs (not so after objective='joint'): use "
-            "'importance'"
+            "draws before y from the story's own distributions (not so after objective='joint'): "
+            "use 'importance'"
         )
     enumerated = method in ("auto", "enumeration") and target.is_finite
     exact = enumerated or target.rejects(method)
@@ -226,7 +242,7 @@ def _with_shared(model: Any, rows: Rows, asked: _Asked) -> PosteriorDraws:
     with Randomness(seed + 1, rows.x.device).in_use():
         some = MIN_PARTICLES if target.weighted else 1
         parts = pairs.split(DRAWS_AT_ONCE // some)
-        each_log_p = [log_joint(target.propose(part, some), part).logsumexp(0) for _, part in parts]
+        each_log_p = [target.propose(part, some).log_joint(part).logsumexp(0) for _, part in parts]
     log_p = torch.cat(each_log_p).reshape(num_samples, count)
     log_evidence = log_p.logsumexp(0) - math.log(num_samples)
     error = (log_p - log_evidence).exp().std(0, correction=0) / num_samples**0.5
@@ -249,16 +265,16 @@ def _draw(target: Target, rows: Rows, asked: _Asked) -> PosteriorDraws:
         return _unweighted(target, draws, rows, zero + num_samples, zero, zero, zero + num_samples)
     if method in ("auto", "enumeration") and target.is_finite:  # Bayes' rule
         every = target.every(rows)
-        log_w = log_joint(every, rows)
+        log_w = every.log_joint(rows)
         log_evidence = _possible(log_w.logsumexp(0))
         draws, zero = every.select(resampled(log_w, num_samples)), torch.zeros_like(log_evidence)
         quality = zero + num_samples, log_evidence, zero, zero + torch.inf
         return _unweighted(target, draws, rows, *quality)
     if not target.rejects(method):
         return _importance(target, rows, num_samples, num_proposals)
-    draws, tally = rejection(target.propose, target.likelihood, rows, num_samples, num_proposals)
+    draws, tally = rejection(target.unweighted, target.likelihood, rows, num_samples, num_proposals)
     rare = (tally.accepted < num_samples).nonzero()[:, 0]
-    if method == "rejection" and len(rare):
+    if method == "rejection" and len(rare) and not target.weighted:
         raise RuntimeError(
             f"method='rejection' would need more than {PROPOSALS_PER_DRAW} proposals a draw for "
             f"{len(rare)} rows, whose outcomes have too small a probability: use 'auto'"
@@ -270,14 +286,8 @@ def _draw(target: Target, rows: Rows, asked: _Asked) -> PosteriorDraws:
     exact = _unweighted(target, draws, rows, *quality)
     if len(rare):
         for part in rare.split(max(1, DRAWS_AT_ONCE // max(num_samples, num_proposals))):
-            _improve(exact, part, _importance(target, rows.take(part), num_samples, num_proposals))
+            exact.improve(part, _importance(target, rows.take(part), num_samples, num_proposals))
     return exact
-
-
-def log_joint(draws: Draws, rows: Rows) -> Tensor:
-    """Log-weights of draws before what was observed plus its log-likelihood, [N, b], float64."""
-    prior = -math.log(draws.num_draws) if draws.log_weights is None else draws.log_weights
-    return draws.log_likelihood(rows) + prior
 
 
 def _possible(log_evidence: Tensor) -> Tensor:
@@ -302,22 +312,10 @@ def _unweighted(target: Target, draws: Draws, rows: Rows, *quality: Tensor) -> P
     )
 
 
-def _improve(draws: PosteriorDraws, index: Tensor, part: PosteriorDraws) -> None:
-    """Replace the draws and the evidence of some rows where others are better, in place."""
-    better = part.ess > draws.ess[index]
-    for name, values in part.sites.items():
-        draws[name][:, index[better]] = values[:, better]
-    mine, theirs = draws.quality(), part.quality()
-    surer = part.log_evidence_error < draws.log_evidence_error[index]
-    for name in mine:
-        which = better if name in ("ess", "pareto_k") else surer
-        mine[name][index[which]] = theirs[name][which]
-
-
 def _importance(target: Target, rows: Rows, num_samples: int, num_proposals: int) -> PosteriorDraws:
     """Proposals resampled in proportion to their importance weights."""
     draws = target.propose(rows, num_proposals, guided=True)
-    log_w = log_joint(draws, rows)
+    log_w = draws.log_joint(rows)
     log_evidence = _possible(log_w.logsumexp(0))
     sites = target.complete(draws.select(resampled(log_w, num_samples)), rows)
     for name, (values, own) in draws.separate.items():

@@ -14,6 +14,7 @@ from pyro.poutine import Trace
 from torch import Tensor
 
 from pyro_gcm._utils.validation import broadcast_shapes, number, one_of, positive_int
+from pyro_gcm.inference.dreg import FreshValues, drop_score, sites_of, weigh_gradients
 from pyro_gcm.inference.reading import Plan, Program
 from pyro_gcm.inference.views import collapse, given_inputs
 from pyro_gcm.prediction.predicted import Dry
@@ -45,16 +46,17 @@ class ImportanceWeightedELBO(ELBO):
 
     :param num_particles: N.
     :param alpha: order of Renyi's bound, not 1.
-    :param gradient: "iwae", the reparametrised gradient of the bound, or for `fit` "dreg", the
-        doubly reparametrised one (Tucker et al. 2019): the same mean, and for a guide near the
-        posterior a far smaller standard deviation of the guide's gradient. It is for a separate
-        guide whose sites are independent given the data: where the guide is the prior it raises
-        the standard deviation, 2 to 3 times as measured.
+    :param gradient: "iwae", the reparametrised gradient of the bound, or "dreg", the doubly
+        reparametrised one (Tucker et al. 2019): the same mean, and for a guide near the posterior a
+        far smaller standard deviation of the guide's gradient. It is valid where the guide's sites
+        are conditionally independent given the data, each inside all common plates and with a
+        log-density that can be computed from its value alone. It is for a separate guide: where the
+        guide is the prior it raises the standard deviation, 2 to 3 times as measured.
     :param max_plate_nesting: nesting of the program's plates; guessed by a run when left out. The
         particles are one more plate.
     :raises ValueError: for alpha = 1, no particles, an unknown gradient, "dreg" with an alpha other
-        than 0 or outside of `fit`, or a subsampled plate that is not common to all sites (its scale
-        has no place in a per-datum bound).
+        than 0 or a guide for which it would be wrong, or a subsampled plate that is not common to
+        all sites (its scale has no place in a per-datum bound).
     """
 
     def __init__(
@@ -81,12 +83,19 @@ class ImportanceWeightedELBO(ELBO):
     def _get_trace(
         self, model: Program, guide: Program, args: Any, kwargs: Any
     ) -> tuple[Trace, Trace]:
+        if self._is_doubly:
+            guide = FreshValues()(guide)
         return get_importance_trace("flat", self.max_plate_nesting, model, guide, args, kwargs)
 
     def log_weights(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
         """log w of every particle and datum, [N, B]; [N] if the sites share no plate."""
         ((model_trace, guide_trace),) = self._get_traces(model, guide, args, kwargs)
         return self._log_weights(model_trace, guide_trace)[0]
+
+    @property
+    def _is_doubly(self) -> bool:
+        """Whether a gradient is to be the doubly reparametrised one."""
+        return self.gradient == "dreg" and torch.is_grad_enabled()
 
     def _log_weights(self, model_trace: Trace, guide_trace: Trace) -> tuple[Tensor, float]:
         """The log-weights, and the scale of the common plates."""
@@ -96,22 +105,25 @@ class ImportanceWeightedELBO(ELBO):
         sizes |= {dim: frames[dim].size for dim in sorted(frames)}
         layout = [sizes.get(dim, 1) for dim in range(min(sizes, default=0), 0)]
         scale = _common_scale(model_trace, guide_trace, frames)
+        if self._is_doubly:
+            drop_score(guide_trace, frames, scale)
         log_w: Any = 0.0
         for sign, trace in ((1.0, model_trace), (-1.0, guide_trace)):
-            for site in _sites(trace):
+            for site in sites_of(trace):
                 log_p = site["log_prob"] / scale
                 other = [d for d in range(-log_p.dim(), 0) if d not in sizes]
                 log_w = log_w + sign * (log_p.sum(other, keepdim=True) if other else log_p)
         # All other dimensions have been summed and have size 1 by now.
         log_w = log_w.expand(broadcast_shapes(log_w.shape, layout)).reshape([*sizes.values()])
-        return log_w if several else log_w[None], scale
+        log_w = log_w if several else log_w[None]
+        if self._is_doubly:
+            weigh_gradients(guide_trace, log_w.detach().softmax(0).reshape(layout))
+        return log_w, scale
 
     def row_losses(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
         """Minus the bound of every datum, [B], of which `differentiable_loss` is the sum."""
-        if self.gradient == "dreg" and torch.is_grad_enabled():
-            raise ValueError("gradient='dreg' is for fit: use 'iwae' with a trainer of Pyro")
         ((model_trace, guide_trace),) = self._get_traces(model, guide, args, kwargs)
-        for site in _sites(guide_trace):
+        for site in sites_of(guide_trace):
             if not (site["is_observed"] or getattr(site["fn"], "has_rsample", False)):
                 raise ValueError(
                     f"site '{site['name']}' of the guide has no reparametrised sampler "
@@ -142,14 +154,9 @@ class ImportanceWeightedELBO(ELBO):
         return loss.detach()
 
 
-def _sites(trace: Trace) -> list[Any]:
-    """The sites of a trace that have a distribution."""
-    return [site for site in trace.nodes.values() if site["type"] == "sample"]
-
-
 def _common_scale(model_trace: Trace, guide_trace: Trace, frames: dict[int, Any]) -> float:
     """The factor of all sites: that of the common plates, and of a `poutine.scale` around both."""
-    sites = [*_sites(model_trace), *_sites(guide_trace)]
+    sites = [*sites_of(model_trace), *sites_of(guide_trace)]
     scales = [site["scale"] for site in sites]
     if all(isinstance(scale, float | int) and scale == scales[0] for scale in scales):
         return float(scales[0])
@@ -160,7 +167,7 @@ def _common_frames(model_trace: Trace) -> dict[int, Any]:
     """Vectorised plates that all sites of the model share, by dimension, without the particles'."""
     stacks = [
         {f.dim: f for f in stack if f.vectorized and f.name != "num_particles_vectorized"}
-        for stack in (site["cond_indep_stack"] for site in _sites(model_trace))
+        for stack in (site["cond_indep_stack"] for site in sites_of(model_trace))
     ]
     common = set.intersection(*map(set, stacks)) if stacks else set()
     for frame in (frame for stack in stacks for frame in stack.values()):

@@ -180,13 +180,6 @@ def test_guide_site_that_cannot_be_reparametrised_is_named() -> None:
     assert elbo.log_weights(model, model).shape == (2, 3)
 
 
-def test_the_doubly_reparametrised_gradient_is_for_fit() -> None:
-    toy, elbo = Toy(whole), ImportanceWeightedELBO(2, gradient="dreg", max_plate_nesting=1)
-    with pytest.raises(ValueError, match=r"gradient='dreg' is for fit: use 'iwae'"):
-        elbo.differentiable_loss(toy.model, toy.guide)
-    assert elbo.loss(toy.model, toy.guide).isfinite()
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

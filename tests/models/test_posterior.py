@@ -208,6 +208,7 @@ def test_proposals_beside_an_observed_site_are_rejected_among_those_that_agree_w
             return sample("y", lambda: self.y_dist(c, x, r), obs=y)
 
     x, r, y = data(20)
+    x[:, 0] = torch.linspace(-1.5, 1.5, 20)
     draws = (
         WithProxy(3, 2, seed=0)
         .posterior(x, r, y, method="rejection", num_samples=4000, progress=False)["u"]

@@ -21,6 +21,7 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.torch_state import in_transform
 from pyro_gcm._utils.validation import number, one_of, positive_int
+from pyro_gcm.nets.member_training import ByteDropout, planes
 from pyro_gcm.nets.networks import block_rows, kept, linear, missing_columns, widths_of
 from pyro_gcm.nets.tabular_features import TabularFeatures
 
@@ -97,7 +98,16 @@ class MemberEncoder(nn.Module):
         :param features: of x, where they are known.
         """
         own = gather_values(self.every(x, features), z)
-        return torch.cat([z.expand(*own.shape[:-1], -1).to(own), own], -1)
+        z = z.to(own)
+        joined: Any = torch.cat([z.expand(*own.shape[:-1], -1), own], -1)
+        joined.parts = z, own
+        return joined
+
+
+def parted(covariates: Any, members: int) -> tuple[Tensor, Tensor]:
+    """z and e_z(x) of [..., B, K + H], as they were joined: no gradient goes through the joint."""
+    known: tuple[Tensor, Tensor] | None = getattr(covariates, "parts", None)
+    return known or (covariates[..., :members], covariates[..., members:])
 
 
 @recorded("nets.MemberCosts")
@@ -141,31 +151,16 @@ class MemberCosts(nn.Module):
 
     def forward(self, covariates: Tensor) -> Any:
         """The costs for [..., B, K + H], with batch shape [..., B]."""
-        z, own = covariates[..., : self.members], covariates[..., self.members :]
-        loc, raw = _by_member(self.layer, z, own).chunk(2, -1)
+        z, own = parted(covariates, self.members)
+        both = _by_member(self.layer, z, own)
+        if torch.is_grad_enabled():  # rows are side by side
+            loc, raw = (part.mT for part in both.mT.unflatten(-2, (2, -1)).unbind(-3))
+        else:
+            loc, raw = both.chunk(2, -1)
         scale = 1.0 / (nn.functional.softplus(raw + self._SHIFT) + self._LEAST)
         shape = (*loc.shape[:-1], *self.event_shape)
         costs = self.family(loc.reshape(shape), scale.reshape(shape), validate_args=False)
         return costs.to_event(len(self.event_shape))
-
-
-class ByteDropout(nn.Dropout):
-    """Dropout whose mask costs a sixth of `nn.Dropout`'s on a CPU.
-
-    A byte of torch's generator decides for an element, so that the probability is p rounded to a
-    multiple of 1/256; what is kept is scaled by the rounded one. On a GPU it is `nn.Dropout`.
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        """The input [...], in training with some elements at 0 and the others scaled."""
-        dropped = round(256 * self.p)
-        if not self.training or not 0 < dropped < 256 or input.device.type in ("cuda", "mps"):
-            return super().forward(input)
-        draws = torch.empty(-(-input.numel() // 8), dtype=torch.int64, device=input.device)
-        draws = draws.random_(-(2**63), None).view(torch.uint8)[: input.numel()].view(input.shape)
-        # 1 where the byte is `dropped` or more, else 0, without a mask of bools, which is slow.
-        kept = draws.clamp_(dropped - 1, dropped).sub_(dropped - 1).to(input.dtype)
-        return input * kept.mul_(256 / (256 - dropped))
 
 
 def _columns(values: Tensor, index: Tensor) -> Tensor:
@@ -275,8 +270,9 @@ class OwnLayer(nn.Module):
 
     def forward(self, a: Tensor) -> Tensor:
         """[K, B, in_dim] -> [K, B, width], in training with the rows side by side in memory."""
-        if torch.is_grad_enabled():
-            return torch.baddbmm(self.bias[:, :, None], self.weight.mT, a.mT).mT
+        if torch.is_grad_enabled() and not in_transform():
+            beside: Tensor = planes(a, self.weight, self.bias)
+            return beside.mT
         return _product(self, a, lambda weight: weight, self.bias, self.weight)
 
 

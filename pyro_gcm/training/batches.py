@@ -58,7 +58,7 @@ class RowsInMemory:
         return chain.from_iterable(map(self._batches, parts))
 
     def _batches(self, part: Tensor) -> Iterator[Columns]:
-        rows = self.prepare([column[part] for column in self.columns])
+        rows = self.prepare([column.index_select(0, part) for column in self.columns])
         return map(list, zip(*(column.split(self.size) for column in rows), strict=True))
 
 

@@ -4,6 +4,7 @@ A new baseline is a subclass of `Baseline`, and a line in this file.
 """
 
 from pyro_gcm.baselines.baseline import Baseline
+from pyro_gcm.baselines.boosting import MonotoneBoosting
 from pyro_gcm.baselines.both_signs import LipschitzMonotone, SwitchMonotone
 from pyro_gcm.baselines.fit import fit
 from pyro_gcm.baselines.min_max import MM, SMM
@@ -20,6 +21,7 @@ __all__ = [
     "Baseline",
     "Hint",
     "LipschitzMonotone",
+    "MonotoneBoosting",
     "PosNN",
     "SwitchMonotone",
     "fit",

@@ -16,9 +16,9 @@ from torch import Tensor
 
 import pyro_gcm
 from pyro_gcm import GCM, IGCM, FitResult, baselines, data, fit_members
+from pyro_gcm.baselines import MonotoneBoosting
 from pyro_gcm.responses import Continuous
 from pyro_gcm.training import AdamW, Diverged
-from reproduce.methods.boosting import MonotoneBoosting
 from reproduce.runs import Refused, Settings
 
 _CHOSEN = Path(__file__).with_name("chosen.json").read_text(encoding="utf-8")

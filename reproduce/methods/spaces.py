@@ -28,12 +28,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyro_gcm import GCM, fit
+from pyro_gcm.baselines import MonotoneBoosting
 from pyro_gcm.estimators.plans import build_members
 from pyro_gcm.inference.epochs import best_epoch
 from pyro_gcm.models.members import MemberSettings
 from pyro_gcm.training import AdamW
 from reproduce.methods import Predictor, Rows
-from reproduce.methods.boosting import MonotoneBoosting
 from reproduce.runs import Settings
 
 if TYPE_CHECKING:

@@ -148,8 +148,8 @@ _members = partial(Method, DefaultMembers, estimator=True, density=True)
 
 
 def _boosting(package: str, *experiments: str) -> Method:
-    make = partial(MonotoneBoosting, package)
-    return Method(make, experiments, estimator=True, package=package)
+    boosted: Any = MonotoneBoosting  # whose libraries are literals to type checkers
+    return Method(partial(boosted, package), experiments, estimator=True, package=package)
 
 
 #: Name -> method, in the order of the tables.

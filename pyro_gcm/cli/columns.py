@@ -11,6 +11,7 @@ import pandas as pd
 from pyro_gcm.cli.options import as_argument, parts_of
 from pyro_gcm.cli.output import WrongUse, instead, listed
 from pyro_gcm.cli.tables import ABSENT, Reading
+from pyro_gcm.data.tables import known_name
 
 #: Signs of the roles with a direction.
 SIGNS = {"increasing": 1, "decreasing": -1}
@@ -51,9 +52,9 @@ def column_of(option: str, name: str, known: Sequence[Any], where: str) -> str:
     :param where: what has these columns.
     :raises WrongUse: with the closest name, for another one.
     """
-    if name not in known:
+    if (found := known_name(name, known)) not in known:
         raise WrongUse(f"{option}: {where} has no column {name!r}{instead(name, known)}")
-    return name
+    return found
 
 
 def columns_of(

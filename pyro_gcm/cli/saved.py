@@ -18,7 +18,6 @@ from pyro_gcm.cli.columns import column_of, columns_of, type_of
 from pyro_gcm.cli.options import parts_of
 from pyro_gcm.cli.output import WrongUse, blamed, listed
 from pyro_gcm.cli.tables import Reading, as_written, read_table
-from pyro_gcm.data.tables import known_name
 from pyro_gcm.estimators.kinds import kind_of
 from pyro_gcm.io import read_card
 
@@ -76,7 +75,7 @@ class SavedModel:
         :raises WrongUse: for another column.
         """
         where = f"MODEL {self.folder}"
-        name = column_of("--column", known_name(column, self.names), self.names, where)
+        name = column_of("--column", column, self.names, where)
         if name not in self.directions:
             raise WrongUse(
                 f"--column must have a direction, as {listed([*self.directions])}, got {name!r}"

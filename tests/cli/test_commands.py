@@ -122,7 +122,7 @@ def test_a_column_is_found_in_any_normal_form_of_unicode() -> None:
     composed, apart = "d\u00e9bit", "de\u0301bit"
     data = table()[["debt", "default"]].rename(columns={"debt": composed})
     data.to_csv("named.csv", index=False)
-    options = "--target=default", f"--increasing={composed}", "--out=m"
+    options = "--target=default", f"--increasing={apart}", "--out=m"
     assert run("fit", "named.csv", *options, *QUICK).code == 0
     for command, *more in (
         ("required", "--probability=0.3"),

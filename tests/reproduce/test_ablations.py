@@ -1,12 +1,11 @@
 """Studies that change one thing at a time: their cells, what is run, and what is reported."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pandas as pd
 import pytest
-from toys import load_as, options, table, toy
+from toys import load_as, options, toy
 
 from pyro_gcm import fit_members
 from pyro_gcm.models.members import MemberSettings
@@ -28,26 +27,6 @@ def test_the_fits_are_of_every_size_of_the_paper(tmp_path):
         assert asked == {
             (m, *size, s) for m in ("GCM", "IGCM") for size in sizes for s in range(10)
         }
-
-
-def test_the_effects_of_sizes_are_paired_by_seed():
-    parts = []
-    for seed, gain in enumerate((0.010, 0.012)):
-        for d, n in ((d, n) for d in (4, 8, 12, 16) for n in (8, 16, 24, 32)):
-            value = 0.78 + (gain if d >= 12 and n <= 16 else 0.0)
-            settings = json.dumps({"z_dim": d, "num_particles": n})
-            more = {"settings": settings, "variant": "published"}
-            parts.append(table({("GCM", "AUC"): [value]}, **more).assign(seed=seed))
-    found = pd.concat(parts)
-    ours, gcm, _ = (line.split(" | ") for line in latent_sizes.effects(found).splitlines()[2:])
-    # Two seeds, 0.010 and 0.012: half of the interval is 12.706 x 0.001, and half the columns of
-    # the largest D are inside.
-    assert ours[:3] == ["| GCM, published label", "ours", "0.0110"]
-    assert ours[4:] == ["0.0055 ± 0.0064", "0.0110 ± 0.0127 |"]
-    assert [gcm[1], gcm[-1]] == ["paper", "0.0014 |"]
-    lines = latent_sizes.report(found, "GCM").splitlines()
-    assert lines[2].startswith("| N = 8 | ours | 0.7800 ± 0.0000† |")
-    assert lines[3].startswith("|  | paper | 0.7834 ± 0.0026 |")
 
 
 # Members.
@@ -96,17 +75,6 @@ def test_separate_networks_are_averaged_on_rows_that_they_did_not_see(response, 
     assert scores["epochs"] == fits
 
 
-def test_the_gains_are_paired_and_positive_where_better():
-    values = {members.DEFAULT: (0.80, 0.81), "members: K = 4": (0.802, 0.814)}
-    cells = {(m, name): both for m, both in values.items() for name in ("RMSE", "log score")}
-    found = table(cells, dataset="auto_mpg").assign(seconds=2.0)
-    lines = members.report(found, "auto_mpg").splitlines()
-    assert lines[0].startswith("| Part | Change | RMSE: gain | log score: gain |")
-    assert lines[2].startswith("|  | default | 0.8050 ±")
-    # Half of the interval is 12.706 sqrt(2e-6 (1/2 + 1/4)).
-    assert lines[3] == "| members | K = 4 | -0.0030 ± 0.0156 | 0.0030 ± 0.0156 | 2.0 |"
-
-
 # Changed stories.
 
 
@@ -132,6 +100,3 @@ def test_truths_are_those_of_the_outcomes(part, monkeypatch):
     error = (0.25 / len(found.y)) ** 0.5
     assert abs(found.y.double().mean() - found.truth.mean()) < 4.0 * error
     assert all(np.isfinite(value) for value in scores.values())
-
-
-# Auctions.

@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 from scipy.stats import norm
-from toys import table
 
 from reproduce.curves import distribution, intervals, ordinal
 from reproduce.curves.distribution import METHODS as OF_NUMBERS
 from reproduce.curves.distribution import Predicted
 from reproduce.curves.ordinal import METHODS as OF_LEVELS
 from reproduce.data.ordered_data import Table, simulated, split
-from reproduce.rendering.tables import compared
 
 # The data.
 
@@ -84,24 +82,6 @@ def test_scores_of_distributions():
     assert found["width 50%"] == pytest.approx(2.0 * norm.ppf(0.75))
     assert found["mean |F - F0|"] == 0.0
     assert "log score" not in found
-
-
-def test_the_best_is_bold_and_holm_tells_the_others_apart():
-    cells = {
-        ("Members", "RPS"): [0.50, 0.51, 0.49, 0.50],
-        ("GCM", "RPS"): [0.60, 0.61, 0.59, 0.60],
-        ("Frequencies", "RPS"): [0.45, 0.56, 0.53, 0.49],
-        ("GCM", "crossings"): [0.0, 0.1, 0.0, 0.1],
-    }
-    text = compared(table(cells), list(OF_LEVELS), ["RPS", "crossings", "log score"])
-    lines = text.splitlines()
-    assert lines[0] == "| Method | RPS | crossings |"
-    assert lines[2].startswith("| Members | **0.5000")
-    assert "*" in lines[3].split("|")[2]
-    assert "*" not in lines[4]
-    assert "**" not in lines[3].split("|")[3]
-    truth = table({("GCM", "mean |P - P0|"): [0.1, 0.2]})
-    assert r"| mean \|P - P0\| |" in compared(truth, ["GCM"], ["mean |P - P0|"])
 
 
 # Methods.

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 import torch
-from toys import DIVERGING, options, table
+from toys import DIVERGING, options
 
 from reproduce import quantile
 from reproduce.data import simulation
@@ -96,24 +96,3 @@ def test_a_seed_that_is_there_is_not_run_again(tmp_path, monkeypatch, capsys):
         quantile.STUDY.main(options(quantile.STUDY, tmp_path, "--setting", "paper", *more))
     assert sorted(groups) == [[(m, seed)] for m in ("MLP", "PWL") for seed in (0, 1)]
     assert "2 of 4 fits are there already" in capsys.readouterr().out
-
-
-def errors(values):
-    """Results of `method -> errors by seed`, the same at every level."""
-    cells = {(m, f"MAE r={level}"): each for m, each in values.items() for level in LEVELS}
-    return table(cells, experiment="quantile", dataset="simulation")
-
-
-def test_differences_are_marked_where_they_exclude_zero():
-    values = {"GCM": [0.1, 0.2, 0.3], "MM": [0.2, 0.301, 0.401], "PWL": [0.3, 0.1, 0.3]}
-    lines = quantile.differences_to_gcm(errors(values)).splitlines()
-    assert [line.split()[1] for line in lines[2:]] == ["MM", "PWL"]
-    assert lines[2].count("0.1007 ± 0.0014*") == len(LEVELS)
-    assert "*" not in lines[3]
-
-
-def test_the_papers_errors_stand_beside_ours():
-    # Standard deviation 0.1, and the quantile of Student's t: 4.3027 * 0.1 / sqrt(3) = 0.2484.
-    lines = quantile.report(errors({"GCM": [0.1, 0.2, 0.3]})).splitlines()
-    assert lines[2] == "| GCM | ours | " + " | ".join(["**0.2000 ± 0.2484**"] * 5) + " |"
-    assert lines[3].startswith("|  | paper | **0.0961 ± 0.0261** |")

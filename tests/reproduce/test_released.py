@@ -1,24 +1,18 @@
 """Protocol "released": networks against Pyro, autograd and brute force; data, updates, tables."""
 
-import json
 import math
 
-import pandas as pd
 import pyro
 import pyro.distributions as dist
 import pytest
 import torch
 from pyro import poutine
-from toys import table as made
 
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.inference import collapse
-from reproduce.released import networks, tables, training
+from reproduce.released import networks, training
 from reproduce.released.networks import spread
-from reproduce.released.rows import KNOWN_ROWS
 from reproduce.released.training import SIGN_EPSILON
-from reproduce.rendering.tables import paper_table_3
-from reproduce.runs import as_json
 
 
 def network(name, binary=True, dtype=torch.float64, **more):
@@ -95,22 +89,6 @@ def test_the_binary_loss_and_its_gradient_are_those_of_the_librarys_program(name
     assert max(value.abs().max() for value in wanted if value is not None) > 1e-3
 
 
-def test_maps_are_compared_with_the_released_one():
-    settings = training.settings_of("auto_mpg", "MM")[0]
-    other = {**settings, "positive": "exp(W)"}
-    both = [
-        made({("MM", "RMSE"): values}, dataset="auto_mpg", settings=json.dumps(of))
-        for of, values in ((settings, [3.0, 3.1, 3.2]), (other, [4.0, 4.15, 4.2]))
-    ]
-    lines = tables.positive_maps(pd.concat(both)).splitlines()
-    assert "| MM | softplus(10 W) / 10 | 3.100 ± 0.2484 |" in lines
-    assert "| MM | exp(W) | 4.117 ± 0.2586* |" in lines
-    assert "| MM | square(W) | not run |" in lines
-    counts = [tables.positive_counts(pd.concat(both), w) for w in ("worse", "better")]
-    assert counts == ["1 of 1", "0 of 1"]
-    assert tables.positive_counts(pd.concat(both), "worse", "square(W)") == "0 of 0"
-
-
 def test_hints_penalty_is_that_of_all_pairs():
     form, (x, r, _) = network("Hint"), rows(9)
     torch.manual_seed(5)
@@ -145,20 +123,3 @@ def test_a_step_of_signs_is_the_first_one_of_an_adam():
             optimiser.step()
         moved.append(weights.detach() - start)
     torch.testing.assert_close(*moved)
-
-
-def test_cells_of_the_papers_numbers_meet_the_paper():
-    parts = []
-    for (method, name), cell in paper_table_3().items():
-        if name in KNOWN_ROWS:
-            settings = as_json(training.settings_of(name, method)[0])
-            middle, quarter = cell.mean + 0.5 * (method == "MM"), 0.2 * cell.half
-            values = {(method, training.TASKS[name].metric): [middle - quarter, middle + quarter]}
-            parts.append(made(values, dataset=name, split="fixed", settings=settings))
-    table = pd.concat(parts)
-    assert tables.share(table, "adult") == "8 of 9"
-    assert tables.share(table) == "32 of 36"
-    assert "| Adult | MM |" in tables.apart(table)
-    shift = 0.5 * (table["method"] == "MM")
-    whole = table.assign(value=table["value"] - shift)
-    assert "+1.00" in tables.order(whole)

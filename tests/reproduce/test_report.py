@@ -1,4 +1,7 @@
-"""The report: its text from made-up results, and the template from the committed ones."""
+"""The report: its text from made-up results, and every number of the committed ones.
+
+Tables, marks and quoted numbers of all studies are compared there, on the committed results.
+"""
 
 import json
 import math
@@ -12,7 +15,6 @@ import pytest
 from toys import options, row, table
 
 from reproduce import report
-from reproduce.rendering import quoted, tables
 from reproduce.runs import COLUMNS, RESULTS
 from reproduce.tasks import TASKS
 
@@ -113,38 +115,6 @@ def test_neither_the_order_of_rows_nor_another_device_changes_the_report(made, c
     assert other["public_published"]["value"].eq(0.4321).all()
 
 
-def test_a_section_is_a_page_and_its_number_a_link():
-    text = """# Report
-
-As section 2 says, sections 1 and 2 are not section 2.1 of the paper.
-
-## Map
-
-| a | Section |
-| - | - |
-| 3 | 1, 2 |
-
-## 1. One (Table 1)
-
-See [this](figures/x.png).
-
-### Part
-
-## 2. Two words
-
-Section 1.
-"""
-    pages = report.pages(text)
-    first = "section [2](report/two_words.md) says, sections [1](report/one.md) and [2]"
-    assert [*pages] == ["REPORT.md", "report/one.md", "report/two_words.md"]
-    assert first in pages["REPORT.md"]
-    assert "section 2.1 of the paper" in pages["REPORT.md"]
-    assert "| 3 | [1](report/one.md), [2](report/two_words.md) |" in pages["REPORT.md"]
-    assert pages["report/one.md"].startswith("# 1. One (Table 1)\n\n[The report](../REPORT.md)")
-    assert "[this](../figures/x.png).\n\n## Part" in pages["report/one.md"]
-    assert pages["report/two_words.md"].endswith("Section [1](one.md).\n")
-
-
 def test_absent_files_say_which_command_makes_them(tmp_path):
     text = report.report(report.read(tmp_path))
     for command, _ in report.FILES.values():
@@ -188,71 +158,3 @@ def test_fits_that_lack_or_diverged_are_told(copied):
         "| GCM | 0.9005 (n = 2) |",
         "| LightGBM | 0.8015 |",
     ]
-
-
-def test_cells_of_the_paper_show_its_numbers_and_whether_the_intervals_meet():
-    # The paper: GCM on Adult 0.7844 ± 0.0025.
-    for value, mark in ((0.7840, ""), (0.7000, "†")):
-        values = [value, value + 1e-4, value + 2e-4]
-        rows = table({("GCM (literal)", "AUC"): values})
-        lines = tables.published(rows).splitlines()
-        assert len(lines) == 4
-        assert lines[2].startswith(
-            f"| GCM (literal) | ours | **{value + 1e-4:.4f} ± 0.0002**{mark} |"
-        )
-        assert lines[3].startswith("|  | paper | 0.7844 ± 0.0025 |")
-        stand_in = rows.assign(dataset="loan_psds", metric="accuracy", value=0.1235)
-        both = pd.concat([rows, stand_in])
-        assert tables.published(both).splitlines() == lines
-        assert tables.stand_ins(both).splitlines()[0] == "| Method | Loan (stand-in), accuracy |"
-
-
-def rows_of(**metrics):
-    return table({("GCM", name): values for name, values in metrics.items()})
-
-
-#: The paper: GCM 0.7844, PosNN 0.7597, MM 0.7791.
-CLOSE = {"GCM": 0.7744, "PosNN": 0.7697, "MM": 0.7791}
-APART = table({(m, "AUC"): [v - 1e-5, v, v + 1e-5] for m, v in CLOSE.items()})
-CHOSEN = {"learning_rate": 0.03, "hidden": 64, "weight_decay": 1e-4, "form": "splines"}
-ERRORS = {("GCM", "MAE r=0.1"): [0.1, 0.3], ("MM", "MAE r=0.1"): [0.2, 0.21]}
-ERRORS |= {("GCM", "MAE r=0.3"): [0.1, 0.3], ("MM", "MAE r=0.3"): [0.1, 0.2]}
-MARKED = """| Method | Adult, AUC | COMPAS, AUC | Loan (stand-in) |
-| --- | ---: | ---: | ---: |
-| MM | 0.1 ± 0.0* | -0.1 ± 0.2 | 0.2 ± 0.1* |
-| GCM | **0.2 ± 0.1*** | -0.3 ± 0.2* | -0.4 ± 0.1*† |"""
-RATES = pd.concat(
-    table({("IGCM", "violation rate"): values}, dataset=name)
-    for name, values in (("adult", [0.1, 0.2]), ("blog", [0.01, 0.01]), ("compas", [0.02]))
-)
-
-
-def test_numbers_of_the_text_are_those_of_the_results():
-    medians = rows_of(AUC=[1] * 3).assign(seconds=[1, 7, 2])
-    chosen = rows_of(AUC=[0.8]).assign(settings=json.dumps(CHOSEN))
-    apart = (
-        "2 of 3 comparisons have a dagger, and in 1 ours is better; ours minus the paper's AUC "
-        "is from -0.0100 to +0.0100."
-    )
-    for text, expected in (
-        (tables.averages(rows_of(AUC=[0.9, 0.6, 0.6]), "AUC"), "| GCM | 0.7 |"),
-        (tables.averages(medians, "seconds"), "| GCM | 2 |"),
-        (tables.settings(chosen), "| GCM | 0.03 / 64 / 0.0001, form splines |"),
-        (quoted.apart(APART, "adult"), apart),
-        # COMPAS 0.6945 against 0.6934, Loan Defaulter 0.6528 both.
-        (quoted.ahead(None), "4 of 6"),
-        (quoted.ahead(None, "GCM and IGCM", "the others"), "5 of 6"),
-        (quoted.ahead(APART, "PosNN and MM", "GCM"), "1 of 1"),
-        # GCM of the paper among PosNN, MM, SMM, CMNN and SMNN: 0.6945 against MM 0.6976.
-        (quoted.place(None, "GCM"), "1, 2, 1, 3, 1, 2"),
-        (quoted.firsts(table(ERRORS)), "1 of 2"),
-        (quoted.violations(RATES, "IGCM"), "1 to 15 %"),
-        (quoted.where(MARKED, "ahead", "MM"), "Adult, Loan (stand-in)"),
-        (quoted.where(MARKED, "ahead"), "Adult"),
-        (quoted.where(MARKED, "best", "MM"), "none"),
-        (quoted.which(MARKED, "behind"), "GCM (COMPAS, Loan (stand-in))"),
-        (quoted.which(MARKED, "best"), "GCM (Adult)"),
-        (quoted.named(MARKED, "marked"), "MM, GCM"),
-        (quoted.counted(MARKED, "apart"), "1"),
-    ):
-        assert text.splitlines()[-1] == expected

@@ -3,11 +3,8 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
-from toys import table as results
 
-from reproduce.curves import survival
 from reproduce.curves.survival_scores import UNIFORM, calibration_error, log_score
 
 
@@ -37,28 +34,3 @@ def test_the_calibration_error_is_that_of_groups_of_equal_predictions():
     assert calibration_error(test, right + 0.1, 1.0) == pytest.approx(0.1, abs=0.02)
     # Right on average, and wrong in every group.
     assert calibration_error(test, right[::-1], 1.0) == pytest.approx(0.35, abs=0.02)
-
-
-def test_verdicts_are_of_paired_differences():
-    rng = np.random.default_rng(0)
-    base = rng.normal(0.2, 0.05, 20)
-    cells = {
-        (method, "integrated Brier score"): base + more + rng.normal(0.0, 0.004, 20)
-        for method, more in {"Cox": 0.0, "GCM members": 1e-4, "Kaplan-Meier": 0.05}.items()
-    }
-    table = results(cells, dataset="gbsg2")
-    text = survival.report(table, "integrated Brier score")
-    lines = text.replace("**", "").splitlines()[2:]
-    assert [line.endswith("* |") for line in lines] == [False, False, True]
-    free = table[table["method"] == "GCM members"].assign(method=survival.FREE)
-    both = pd.concat([table, free.assign(value=free["value"] + 0.01)])
-    every = [both.assign(metric=metric) for metric in survival.METRICS]
-    gains = survival.worth(pd.concat(every))
-    assert "| log score | -0.0100 ± 0.0000* (n = 20) |" in gains
-    assert "| integrated Brier score | 0.0100 ± 0.0000* (n = 20) |" in gains
-    assert survival.report(both, "integrated Brier score") == text
-    level = survival.level_with_first
-    assert level(table, "integrated Brier score", "GCM members") == "1 of 1"
-    assert level(table, "integrated Brier score", "Kaplan-Meier") == "0 of 1"
-    found = survival.splits(table, "integrated Brier score")
-    assert found.startswith("GBSG2 20, WHAS500 0")

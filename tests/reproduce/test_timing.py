@@ -1,11 +1,9 @@
 """Prediction times against the number of revenues: what is timed, and what is said of it."""
 
-import json
-
 import pandas as pd
 import pytest
 import torch
-from toys import load_as, options, table, toy
+from toys import load_as, options, toy
 
 from reproduce import timing
 from reproduce.runs import read_results
@@ -40,24 +38,3 @@ def test_every_side_is_timed_and_no_quick_run_is_taken_for_another(monkeypatch, 
     assert (found["value"] > 0.0).all()
     with pytest.raises(ValueError, match="duplicate entries"):
         timing.report(pd.concat([found, found.assign(settings=found["settings"])]))
-
-
-def timed(revenues=1, **milliseconds):
-    """Times of `method__way` for a number of revenues."""
-    parts = []
-    for side, ms in milliseconds.items():
-        method, way = side.split("__")
-        settings = json.dumps({"revenues": revenues, "rows": 64, "x": way.replace("_", " ")})
-        parts.append(table({(method, "ms per batch"): [ms]}, settings=settings))
-    return pd.concat(parts)
-
-
-def test_gcm_is_faster_from_the_revenues_on_that_the_table_says():
-    every = pd.concat(
-        timed(n, MM__one_by_one=n, MM__at_once=n**0.1, GCM__cached=3.0 * n**0.1)
-        for n in (1, 2, 4, 16)
-    )
-    assert timing.faster(every, "one by one") == "MM from R = 4 on"
-    assert timing.faster(every, "at once") == "MM never"
-    paper = "MM from R = 32 on, CMNN from R = 8 on, PWL from R = 64 on"
-    assert timing.faster(every, "printed") == paper

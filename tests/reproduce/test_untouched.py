@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 import torch
-from toys import options, table, toy
+from toys import options, toy
 
 from reproduce.data import untouched_data
 from reproduce.data.untouched_data import UNTOUCHED, load
@@ -85,12 +85,3 @@ def test_a_method_without_a_density_is_as_wide_as_its_errors():
     spread = (dataset.y[learn[192:]] - 1.0).square().mean().sqrt()
     expected = torch.distributions.Normal(1.0, spread).log_prob(dataset.y[test]).mean()
     assert scores["log score"] == pytest.approx(float(expected))
-
-
-def test_the_report_marks_what_is_behind():
-    values = {"GCM": (0.70, 0.71, 0.72), "LightGBM": (0.60, 0.61, 0.62)}
-    cells = {(m, name): each for m, each in values.items() for name in ("AUC", "calibration error")}
-    printed = untouched.report(table(cells, dataset="fair"), "fair")
-    assert "| Method | AUC | calibration error |" in printed
-    assert "| LightGBM | 0.6100 ± 0.0248* | **0.6100 ± 0.0248** |" in printed
-    assert "| GCM | **0.7100 ± 0.0248** | 0.7100 ± 0.0248* |" in printed

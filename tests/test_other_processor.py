@@ -1,4 +1,7 @@
-"""The option that makes torch round as another processor finds lucky numbers, and keeps order."""
+"""The option that makes torch round as another processor finds lucky numbers.
+
+That promises to the bit hold there, all other tests show, which CI runs with this option too.
+"""
 
 from __future__ import annotations
 
@@ -38,28 +41,12 @@ def test_lucky():
 
 def test_the_loss_falls():
     assert last_loss() < 0.35
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_what_is_promised_to_the_bit_holds(dtype):
-    u = torch.linspace(-9.0, 9.0, 20_001, dtype=dtype)
-    for function in (torch.exp, torch.erf, torch.tanh, torch.special.log_ndtr):
-        assert (function(u).diff() >= 0.0).all()
-    whole = torch.arange(6.0, dtype=dtype)
-    assert torch.equal(torch.outer(whole, whole) @ whole, whole * 55.0)
-    assert torch.special.erf(-u).equal(-torch.special.erf(u))
-    assert u[:2].sum() == u[0] + u[1]
-
-
-def test_derivatives_are_those_of_the_functions():
-    u = torch.tensor([0.3, -2.0], dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda v: (v.exp() * v.tanh()).softmax(0), u)
 """
 
 
 @pytest.mark.long(keep=["2"])
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_lucky_number_is_found_and_promises_to_the_bit_hold(
+def test_a_lucky_number_is_found_and_what_holds_everywhere_passes(
     number: int, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     if pytestconfig.getoption("--as-on-another-processor"):
@@ -79,4 +66,4 @@ def test_a_lucky_number_is_found_and_promises_to_the_bit_hold(
         command, capture_output=True, text=True, cwd=tmp_path, env=os.environ | variables
     ).stdout
     assert "FAILED test_planted.py::test_lucky" in out, out
-    assert "1 failed, 4 passed" in out, out
+    assert "1 failed, 1 passed" in out, out

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from reproduce import benchmarks
@@ -24,13 +22,3 @@ def test_sides_run_in_turn_after_a_warm_up(capsys: pytest.CaptureFixture[str]) -
 def test_ratio_is_the_median_of_pairs() -> None:
     # The ratio of the medians is 20.
     assert benchmarks.ratio([2.0, 20.0, 20.0], [1.0, 10.0, 1.0])[1] == 2.0
-
-
-def test_a_benchmark_prints_every_side(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "steps", "--quick", "--repeats", "1"])
-    benchmarks.main()
-    title, *lines = capsys.readouterr().out.strip().splitlines()
-    assert title == "fit, 256 rows, width 16"
-    assert [line.split("  ")[0] for line in lines] == ["by hand", "reader", "Pyro's handlers"]

@@ -170,7 +170,12 @@ def test_levels_have_the_letters_of_the_file_and_any_order(fit: Any) -> None:
     for levels, option, labels in (
         (["10", "09", "+8"], "--kind=ordinal", ["+8", "09", "10"]),  # in the order of numbers
         (["10", "09", "+8"], "--levels=10,09,+8", ["10", "09", "+8"]),
-        (["few, or none", " many"], '--levels="few, or none"," many"', ["few, or none", " many"]),
+        # One that no row has keeps its place too.
+        (
+            ["few, or none", " many"],
+            '--levels="few, or none"," many",all',
+            ["few, or none", " many", "all"],
+        ),
     ):
         fit(table().assign(grade=np.resize(levels, 40)), "--target=grade", "--ignore=late", option)
         assert open_model(Path("model")).labels == labels

@@ -16,8 +16,6 @@ from pyro_gcm.distributions import (
     OrderEvent,
 )
 
-# Its order event
-
 
 @outcomes
 @event_shapes
@@ -57,6 +55,3 @@ def test_certainly_infinite_cost_never_happens(shape: tuple[int, ...]) -> None:
     assert torch.autograd.grad(event.log_probs()[0], logits)[0].item() == 0.0
     assert event.cost.sample((20,)).isposinf().all()
     assert event.cost_posterior(torch.tensor(0.0)).sample((20,)).isposinf().all()
-
-
-# The distribution itself

@@ -147,15 +147,6 @@ def test_curves_rise_in_units_of_the_column(classifier):
     assert classifier.response_curve(X, "debt", [20.0])["prediction"][0] == pytest.approx(value)
 
 
-def test_a_regressor_explains_that_y_exceeds_a_number(regressor):
-    X = TABLE[0].dropna()[:5]
-    found = regressor.explain(X, above=1.0)
-    assert found["probability"].between(0, 1).all()
-    assert np.isfinite(found.loc[found["feature"] == "debt", "cost"].astype(float)).any()
-    with pytest.raises(ValueError, match="above must be the number that y has to exceed"):
-        regressor.explain(X)
-
-
 @pytest.mark.filterwarnings("ignore:column 'job' has in")
 @pytest.mark.parametrize("estimator", ["classifier", "regressor"])
 def test_no_fall_with_missing_and_unseen_values(estimator, request, tmp_path):
@@ -196,9 +187,13 @@ def test_reasons_name_a_value_that_does_what_was_asked(classifier, below):
     assert beyond["text"].str.contains("in the training rows").all()
 
 
-def test_reasons_need_a_direction_a_count_and_rows_that_are_refused(classifier, regressor):
+def test_reasons_and_explanations_need_what_they_are_about(classifier, regressor):
     X, y = TABLE
     assert classifier.reasons(X[:5], 0.999999, below=True).empty
+    explained = regressor.explain(X.dropna()[:5], above=1.0)
+    assert np.isfinite(explained.loc[explained["feature"] == "debt", "cost"].astype(float)).any()
+    with pytest.raises(ValueError, match="above must be the number that y has to exceed"):
+        regressor.explain(X)
     assert regressor.reasons(X[:5], 1.5)["text"].str.contains("the prediction would be").all()
     with pytest.raises(ValueError, match="count must be an integer of at least 1, got 0"):
         classifier.reasons(X, 0.2, count=0)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import math
 
-import pyro.distributions as dist
 import pytest
 import torch
 from mpmath import mp, mpf
 from mpmath_reference import event_gradients, event_log_probs, normal_quantile, worst_error
 from order_event_cases import (
+    atoms,
     event_shapes,
     families,
     hard_event,
     hard_revenues,
     independent,
     order_event,
+    random_parameters,
 )
 from torch import Tensor
 
-from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.distributions.event_forms import SMALLEST_PRODUCT
 from pyro_gcm.distributions.numerics import probit
 
@@ -121,17 +122,23 @@ def test_probit_and_probability_of_infinite_costs_are_those_of_the_logarithms(
 
 
 @event_shapes
-@pytest.mark.parametrize("centre", [0.0, 3.0, -36.0], ids=str)
-def test_probit_never_falls_at_the_smallest_steps_of_a_revenue(
-    centre: float, shape: tuple[int, ...]
+@atoms
+@pytest.mark.parametrize(
+    ("centre", "unit"), [(0.0, 1.0), (0.0, 1e4), (3.0, 1.0), (-36.0, 1.0)], ids=str
+)
+def test_neither_form_falls_at_the_smallest_steps_of_a_revenue(
+    centre: float, unit: float, infinite: bool, shape: tuple[int, ...]
 ) -> None:
     full = torch.Size((50_000, *shape))
-    loc, scale = torch.randn(full).double(), torch.rand(full).double() + 0.5
-    revenue = loc + scale * (centre + torch.randn(full))
+    loc, scale = (unit * each for each in random_parameters(full, torch.float64))
+    revenue = loc + scale * (centre + 3.0 * torch.randn(full))
     revenue = torch.round(revenue * 2.0**40) / 2.0**40
     higher = revenue + 2.0**-40 * torch.randint(3, full)
-    cost = dist.Normal(loc, scale).to_event(len(shape))
-    low, high = (OrderEvent(cost, each).rising_probit64() for each in (revenue, higher))
-    assert low.isfinite().all()
-    assert (low <= high).all()
-    assert (low < high).any()
+    cost = independent("Normal", loc, scale, len(shape))
+    if infinite:
+        cost = InfiniteCost(cost, torch.randn(full[:-1], dtype=torch.float64))
+    for form in (OrderEvent.probability64, OrderEvent.rising_probit64):
+        low, high = (form(OrderEvent(cost, each)) for each in (revenue, higher))
+        assert low.isfinite().all()
+        assert (low <= high).all()
+        assert (low < high).any() or not high.any()  # a probability may underflow

@@ -145,21 +145,3 @@ def test_probability_has_all_digits_of_a_small_one(
     with mp.workdps(60):
         want = [mp.exp(event_log_probs(family, u)[1]) for u in exact]
     assert worst_error(got.tolist(), want, FLOOR[torch.float64]) <= 1e-11
-
-
-@pytest.mark.parametrize("infinite", [False, True])
-@pytest.mark.parametrize("scale", [1.0, 1e4])
-@pytest.mark.parametrize("alternatives", [1, 3])
-def test_probability_never_falls_at_the_smallest_steps_of_a_revenue(
-    alternatives: int, scale: float, infinite: bool
-) -> None:
-    shape = torch.Size((50_000, alternatives, 2))
-    loc, width = (scale * each for each in random_parameters(shape, torch.float64))
-    revenue = torch.round((loc + 3.0 * width * torch.randn(shape)) * 2.0**40) / 2.0**40
-    higher = revenue + 2.0**-40 * torch.randint(3, shape)
-    cost = independent("Normal", loc, width, 2)
-    if infinite:
-        cost = InfiniteCost(cost, torch.randn(shape[:-1], dtype=torch.float64))
-    low, high = (OrderEvent(cost, each).probability64() for each in (revenue, higher))
-    assert (low <= high).all()
-    assert (low < high).any()

@@ -149,43 +149,35 @@ def test_scikit_learns_check_of_the_array_api():
     subprocess.run([sys.executable, "-c", program], check=True, env=environment)
 
 
-@pytest.fixture(scope="module")
-def table():
-    return loans(240)
-
-
 SMALL = {"monotonic_cst": {"income": -1, "debt": 1}, "epochs": 2, "hidden": 8, "members": 2}
 
 
 @pytest.mark.long(keep=0)
-def test_a_grid_search_clones_fits_and_scores_in_processes(table):
-    X, y = table
+def test_a_grid_search_clones_fits_and_scores_in_processes():
     search = GridSearchCV(GCMClassifier(**SMALL), {"hidden": [4, 8]}, cv=2, n_jobs=2)
-    search.fit(X, y)
+    search.fit(X, LABELS)
     assert search.best_estimator_.model_.encoder.out_dim == 2 + search.best_params_["hidden"]
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
-def test_a_pipeline_of_data_frames(table):
-    X, y = table
+def test_a_pipeline_of_data_frames():
     encode = make_column_transformer(
         (OneHotEncoder(sparse_output=False), make_column_selector(dtype_exclude="number")),
         (SimpleImputer(), ["income", "debt", "years"]),
         verbose_feature_names_out=False,
     ).set_output(transform="pandas")
-    X = X.drop(columns=["grade"]).astype({"job": "str"})
-    pipeline = make_pipeline(encode, GCMClassifier(**SMALL)).fit(X, y)
+    frame = X.drop(columns=["grade"]).astype({"job": "str"})
+    pipeline = make_pipeline(encode, GCMClassifier(**SMALL)).fit(frame, LABELS)
     assert "income" in pipeline[-1].feature_names_in_
-    assert np.allclose(np.exp(pipeline.predict_log_proba(X)), pipeline.predict_proba(X))
-    out_of_fold = cross_val_predict(pipeline, X, y, cv=2, method="predict_proba")
+    assert np.allclose(np.exp(pipeline.predict_log_proba(frame)), pipeline.predict_proba(frame))
+    out_of_fold = cross_val_predict(pipeline, frame, LABELS, cv=2, method="predict_proba")
     assert np.allclose(out_of_fold.sum(1), 1.0)
 
 
-def test_partial_dependence_of_scikit_learn_rises_and_falls(table):
-    X, y = table
+def test_partial_dependence_of_scikit_learn_rises_and_falls():
     longer = {**SMALL, "epochs": 5}
     for model, target, column, sign in (
-        (GCMClassifier(**longer), y, "debt", 1),
+        (GCMClassifier(**longer), LABELS, "debt", 1),
         (GCMRegressor(**longer), X["debt"].fillna(0.0), "income", -1),
     ):
         fitted = model.fit(X, target)
@@ -194,24 +186,23 @@ def test_partial_dependence_of_scikit_learn_rises_and_falls(table):
         assert curve[-1] != curve[0]
 
 
-def test_class_weights_are_weights_of_rows_and_the_seed_decides(table):
-    X, y = table
+def test_class_weights_are_weights_of_rows_and_the_seed_decides():
     weights = {"no": 1.0, "yes": 3.0}
-    one = GCMClassifier(**SMALL, class_weight=weights).fit(X, y)
-    relative = pd.Series(y).map(weights) / 3.0
-    other = GCMClassifier(**SMALL).fit(X, y, sample_weight=relative)
+    one = GCMClassifier(**SMALL, class_weight=weights).fit(X, LABELS)
+    relative = pd.Series(LABELS).map(weights) / 3.0
+    other = GCMClassifier(**SMALL).fit(X, LABELS, sample_weight=relative)
     np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), rtol=1e-4)
-    plain = GCMClassifier(**SMALL).fit(X, y)
-    moved = GCMClassifier(**SMALL, random_state=1).fit(X, y)
+    plain = GCMClassifier(**SMALL).fit(X, LABELS)
+    moved = GCMClassifier(**SMALL, random_state=1).fit(X, LABELS)
     assert not np.allclose(moved.predict_proba(X), plain.predict_proba(X))
     assert one.predict_proba(X)[:, 1].mean() > plain.predict_proba(X)[:, 1].mean() + 0.02
 
 
-def test_switches_of_numpy_are_switches(table):
+def test_switches_of_numpy_are_switches():
     known = {"monotonic_cst": {"income": -1}, "members": 2, "epochs": 3}
     for pair in ((np.True_, True), (np.False_, False)):
         one, other = (GCMClassifier(**known, early_stopping=on, calibrate=on) for on in pair)
-        found = [model.fit(*table).predict_proba(table[0]) for model in (one, other)]
+        found = [model.fit(X, LABELS).predict_proba(X) for model in (one, other)]
         assert np.array_equal(*found)
 
 

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from toys import row, table
 
-from reproduce.intervals import Interval, mean_interval, meet, paired_interval
+from reproduce.intervals import mean_interval, paired_interval
 from reproduce.rendering import tables
 from reproduce.rendering.markdown import shown
 
@@ -38,20 +38,6 @@ def test_interval_of_random_splits_has_the_variance_of_nadeau_and_bengio():
     assert (first.method, first.behind) == ("GCM", None)
     assert second.behind == corrected
     assert not second.behind.excludes(0.0)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        (Interval(1.0, 0.2, 3), Interval(1.5, 0.4, 3), True),
-        (Interval(1.0, 0.25, 3), Interval(1.5, 0.25, 3), True),
-        (Interval(1.0, 0.2, 3), Interval(1.5, 0.2, 3), False),
-        (Interval(1.5, 0.2, 3), Interval(1.0, 0.2, 3), False),
-        (Interval(1.0, math.nan, 1), Interval(1.0, 0.2, 3), None),
-    ],
-)
-def test_intervals_meet_where_they_share_a_point(first, second, expected):
-    assert meet(first, second) is expected
 
 
 def test_asterisks_are_where_the_corrected_interval_excludes_zero():

@@ -21,7 +21,7 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.torch_state import in_transform
 from pyro_gcm._utils.validation import number, one_of, positive_int
-from pyro_gcm.nets.member_training import ByteDropout, planes
+from pyro_gcm.nets.member_training import ThinnedReLU, planes
 from pyro_gcm.nets.networks import block_rows, kept, linear, missing_columns, widths_of
 from pyro_gcm.nets.tabular_features import TabularFeatures
 
@@ -69,7 +69,7 @@ class MemberEncoder(nn.Module):
         self.first.rescale(self.features.capacity, x_dim)
         pairs = itertools.pairwise(widths)
         self.layers = nn.ModuleList(NextLayer(a, b, self.members) for a, b in pairs)
-        self.chooses_dropout, self.dropout = dropout is None, ByteDropout(dropout or 0.0)
+        self.chooses_dropout, self.dropout = dropout is None, ThinnedReLU(dropout or 0.0)
         #: Columns of what the rest of the program reads: z and e_z(x).
         self.out_dim = self.members + widths[-1]
 
@@ -87,9 +87,9 @@ class MemberEncoder(nn.Module):
     def every(self, x: Tensor, features: Tensor | None = None) -> Tensor:
         """e_z(x) for every member, [K, B, H], for standardised x [B, x_dim]."""
         features = self.features(x) if features is None else features
-        a = self.dropout(self.first(features, self.features.active).relu_())
+        a = self.dropout(self.first(features, self.features.active))
         for layer in self.layers:
-            a = self.dropout(layer(a).relu_())
+            a = self.dropout(layer(a))
         return a
 
     def forward(self, z: Tensor, x: Tensor, features: Tensor | None = None) -> Tensor:

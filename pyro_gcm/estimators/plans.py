@@ -34,6 +34,7 @@ from pyro_gcm.models.build import cost_shape_of
 from pyro_gcm.models.members import CROSSED_ROWS, MemberSettings, warn_of_few
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 from pyro_gcm.nets.revenue_maps import member_map
+from pyro_gcm.nets.tabular_features import count_numeric
 from pyro_gcm.responses import RESPONSES, Continuous, Response
 
 #: Members that leave out a row: the averaged prediction of two improves about as long as that of
@@ -94,7 +95,8 @@ def fit_members(
     (count, x_dim), (_, r_dim) = _shape("x", x), _shape("r", r)
     if sample_weight is not None:
         count = len(weighed(sample_weight, count)[0])
-    chosen = settings or MemberSettings.for_response(response, count, x_dim, r_dim)
+    numeric = count_numeric(as_tensor("x", x))
+    chosen = settings or MemberSettings.for_response(response, count, x_dim, r_dim, numeric)
     # The epochs of the table are no bound of early stopping.
     options: Any = {"ordered": ordered, "searches": settings is None}
     plan = members_plan(chosen, response, (count, x_dim, r_dim), stops, **options)
@@ -127,7 +129,7 @@ def gcm_plan(options: Any, response: str | Response, rows: TrainingRows) -> Trai
     if "hidden" in sizes:
         sizes["width"] = sizes.pop("hidden")
     members = positive_int("members", options.members)
-    settings = MemberSettings.for_response(response, *rows.shape)
+    settings = MemberSettings.for_response(response, *rows.shape, count_numeric(rows.x))
     settings = replace(settings, members=members, **{**event, **sizes}, **training)
     searches, count = options.epochs is None, rows.shape[0]
     if searches:

@@ -36,8 +36,6 @@ from pyro_gcm.training import AdamW, TrainingDefaults
 #: Fewest and most rows that members leave out, so as to say when to stop: with fewer none can be
 #: spared, and with more the default number of epochs does not overfit.
 CROSSED_ROWS = range(20, 20_001)
-#: Covariates above which the members share the first product (`nets.members`).
-_MANY_COLUMNS = 200
 #: Bytes that are spent on what is computed of all rows once, and rows of which it is at a time.
 _MOST_COMPUTED, _AT_ONCE = 1 << 28, 1 << 13
 
@@ -85,27 +83,34 @@ class MemberSettings:
     map_rate: float = 10.0
 
     @classmethod
-    def for_table(cls, rows: int, x_dim: int, r_dim: int) -> MemberSettings:
+    def for_table(cls, rows: int, x_dim: int, r_dim: int, numeric: int = 0) -> MemberSettings:
         """Return settings for a table without any tuning.
 
-        - Width: the power of 2 next to 6 sqrt(columns), from 32 to 128.
+        - Width: the power of 2 next to 6 sqrt(columns, at most rows / 20), from 32 to 128.
+        - Bins: 16; above 64 covariates, with fewer than 40 rows for each, 4, and none with fewer
+          than 20 for each numeric one (`numeric`; all if 0). That and rows / 20 were chosen on
+          simulated tables (20 to 400 columns, 300 to 3,000 rows; additive, interaction, sparse and
+          step truths; one of indicators) and on 300 to 3,000 training rows of blog.
         - Dropout: up to 0.2 where there are few rows for a column.
         - Batches: the power of 2 next to 5 sqrt(rows), or to an eighth of the rows if that is
           less, from 32 to 2,048.
         - Epochs: 10 for 40,000 rows, and fewer the more there are, by their cube root; but a sixth
           of the rows where that is less, since few rows are soon learned by heart.
         """
-        columns = x_dim + r_dim
+        columns, bins = x_dim + r_dim, 16
+        if x_dim > 64 and rows < 40 * x_dim:
+            bins = 4 if rows >= 20 * (numeric or x_dim) else 0
         return cls(
-            width=_power_of_two(6.0 * math.sqrt(columns), 32, 128),
+            width=_power_of_two(6.0 * math.sqrt(min(columns, rows / 20.0)), 32, 128),
             dropout=round(0.2 / (1.0 + (rows / (400.0 * columns)) ** 2), 3),
-            scaling="output" if x_dim > _MANY_COLUMNS else "input",
+            scaling="output" if x_dim > 200 else "input",  # one first product for all members
+            bins=bins,
             batch_size=_power_of_two(min(5.0 * math.sqrt(rows), rows / 8.0), 32, 2048),
             epochs=_epochs(rows, 60),
         )
 
     @classmethod
-    def for_response(cls, response: Any, rows: int, x_dim: int, r_dim: int) -> MemberSettings:
+    def for_response(cls, response: Any, rows: int, *columns: int) -> MemberSettings:
         """Return settings for a table whose y is of this kind.
 
         - "survival", small tables with many censored times: those of `for_table` with half its
@@ -117,12 +122,12 @@ class MemberSettings:
           level with that of the whole schedule (.00002 +- .00007 nats); that of numbers was not.
         - Others: those of `for_table`.
 
-        :param response: a `Response`, or a name such as "binary".
+        :param response: a `Response`, or a name such as "binary"; `columns`: as in `for_table`.
         """
-        settings = cls.for_table(rows, x_dim, r_dim)
+        settings = cls.for_table(rows, *columns)
         if response == "survival" or isinstance(response, Survival):
-            few: Any = {"bins": min(16, max(2, rows // 250)), "steps": 0.0, "learning_rate": 0.004}
-            return replace(settings, epochs=_epochs(rows, 30), **few)
+            few: Any = {"bins": min(settings.bins, max(2, rows // 250)), "steps": 0.0}
+            return replace(settings, epochs=_epochs(rows, 30), learning_rate=0.004, **few)
         if getattr(response, "named", response) != "binary" or rows < CROSSED_ROWS.stop:
             return settings
         epochs, rate = max(4, round(0.7 * settings.epochs)), 1.4 * settings.learning_rate
@@ -214,8 +219,8 @@ class MemberGCM(GCM):
         sizes: Any = 64 if hidden == "auto" else hidden
         widths, seed = widths_of(sizes), seed_of(seed)
         if not isinstance(encoder, MemberEncoder):
-            known = MemberSettings.for_table(1, x_dim, r_dim)  # what does not depend on the rows
-            width = known.width if hidden == "auto" else widths
+            many = MemberSettings.for_table(10**6, x_dim, r_dim)  # rows are not known yet
+            width = many.width if hidden == "auto" else widths
             with Randomness(seed).in_use():
                 encoder = MemberEncoder(x_dim, encoder, width, dropout=None)
         if encoder.x_dim != x_dim:

@@ -196,6 +196,11 @@ class TabularFeatures(nn.Module):
         return whole if len(index) == whole.shape[-1] else whole[..., index]
 
 
+def count_numeric(x: Tensor) -> int:
+    """The number of columns of x [n, d] with more than two values."""
+    return int(((x > x.amin(0)) & (x < x.amax(0))).any(0).sum())
+
+
 def _quartiles(column: Tensor) -> Tensor:
     """The lower quartile, the median and the upper quartile."""
     ordered = column.sort().values

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 import zoo
 
-from pyro_gcm import fit
+from pyro_gcm import fit, fit_members
 from pyro_gcm.models import MemberGCM
+from pyro_gcm.models.members import MemberSettings
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 
 
@@ -56,3 +57,30 @@ def test_what_is_computed_once_for_all_epochs_changes_no_training() -> None:
         assert len(models[0].computed(x, r)) == 2
         for p, q in zip(*(model.parameters() for model in models), strict=True):
             torch.testing.assert_close(p, q, rtol=1e-9, atol=1e-11)
+
+
+def test_ramps_and_width_shrink_where_columns_are_many_and_rows_are_few() -> None:
+    # Rows, covariates, revenues, numeric covariates -> ramps and width.
+    tables = {
+        (1_000, 399, 1, 399): (0, 32),
+        (1_000, 399, 1, 0): (0, 32),
+        (2_930, 260, 4, 26): (4, 64),
+        (3_000, 98, 2, 98): (4, 64),
+        (4_000, 98, 2, 98): (16, 64),
+        (1_000, 268, 8, 49): (4, 32),
+        # Tables of the studies, and narrow ones of few rows, as they always were.
+        (43_451, 268, 8, 60): (16, 128),
+        (39_073, 33, 4, 0): (16, 32),
+        (251, 4, 3, 3): (16, 32),
+        (8_000, 40, 5, 30): (16, 32),
+        (300, 50, 2, 50): (16, 32),
+    }
+    for table, wanted in tables.items():
+        settings = MemberSettings.for_table(*table)
+        assert (settings.bins, settings.width) == wanted, table
+    assert MemberSettings.for_response("survival", 1_000, 98, 2, 98).bins == 0
+    x, r, y = torch.zeros(120, 70), torch.rand(120, 1), torch.arange(120) % 2.0
+    for numeric, bins in ((5, 4), (7, 0)):
+        x[:, :numeric] = torch.rand(120, numeric)
+        fitted = fit_members(x, r, y, early_stopping=False, progress=False)
+        assert fitted.settings.bins == bins, numeric

@@ -165,27 +165,34 @@ def test_what_says_little_gets_one_warning_and_a_model() -> None:
         assert np.isfinite(model.predict(table)).all()
 
 
-@pytest.mark.parametrize("way", ["fit", "members", "a stream", "an event of nobody"])
-def test_an_outcome_that_says_little_gets_one_warning_from_every_way_to_fit(way: str) -> None:
+def test_an_outcome_that_says_little_gets_one_warning_from_every_way_to_fit() -> None:
     g = torch.Generator().manual_seed(0)
     x, r, y = torch.randn(120, 2, generator=g), torch.rand(120, 1, generator=g), torch.ones(120)
     quick: dict[str, Any] = {"epochs": 1, "progress": False}
-    message = "y has the same value in all rows, 1: there is nothing to learn"
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        if way == "members":
-            of_table = replace(MemberSettings.for_table(120, 2, 1), members=2, width=4, epochs=1)
-            fit_members(x, r, y, settings=of_table, progress=False)
-        elif way == "a stream":
-            halves = [column.split(60) for column in (x, r, y)]
-            pyro_gcm.fit(GCM(2, 1), list(zip(*halves, strict=True)), **quick)
-        elif way == "fit":
-            pyro_gcm.fit(GCM(2, 1), x, r, y, **quick)
-        else:
-            message = "y has no event: all rows are censored, and tell little of when events come"
-            times = SurvivalTimes.right_censored(y, y == 0)
-            pyro_gcm.fit(GCM(2, 1, response="survival"), x, r, times, **quick)
-    assert [str(each.message) for each in caught] == [message]
+    of_table = replace(MemberSettings.for_table(120, 2, 1), members=2, width=4, epochs=1)
+    halves = [column.split(60) for column in (x, r, y)]
+    even = torch.arange(120) % 2 == 0
+
+    def of_times(time: torch.Tensor, came: torch.Tensor) -> Any:
+        times = SurvivalTimes.right_censored(time, came)
+        return pyro_gcm.fit(GCM(2, 1, response="survival"), x, r, times, **quick)
+
+    one = "y has the same value in all rows, 1: there is nothing to learn"
+    same = "y has the same time in all rows, 2: there is nothing to learn"
+    none = "y has no event: all rows are censored, and tell little of when events come"
+    for way, run, told in (
+        ("fit", lambda: pyro_gcm.fit(GCM(2, 1), x, r, y, **quick), [one]),
+        ("stream", lambda: pyro_gcm.fit(GCM(2, 1), [*zip(*halves, strict=True)], **quick), [one]),
+        ("members", lambda: fit_members(x, r, y, settings=of_table, progress=False), [one]),
+        ("no event", lambda: of_times(1.0 + even, even & False), [none]),
+        ("one time", lambda: of_times(2.0 * y, y > 0), [same]),
+        ("one time, some censored", lambda: of_times(2.0 * y, even), []),
+        ("two times", lambda: of_times(1.0 + even, y > 0), []),
+    ):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            run()
+        assert [str(each.message) for each in caught] == told, way
 
 
 # The command line

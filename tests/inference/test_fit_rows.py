@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -132,21 +130,3 @@ def test_seed_of_the_model_decides_its_first_weights_and_no_call_moves_the_gener
         call(x, r, num_samples=40)
     GCM(3, 2).cost(x)
     assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_times_that_say_nothing_are_told() -> None:
-    generator = torch.Generator().manual_seed(0)
-    x, r = torch.rand(8, 3, generator=generator), torch.rand(8, 2, generator=generator)
-    for lower, upper, message in (
-        ([2.0] * 8, [2.0] * 8, "y has the same time in all rows, 2: there is nothing to learn"),
-        ([1.0, 2.0] * 4, [math.inf] * 8, "y has no event: all rows are censored"),
-        ([2.0] * 8, [2.0] * 7 + [math.inf], None),
-        ([1.0, 2.0] * 4, [1.0, 2.0] * 4, None),
-    ):
-        y = torch.tensor([lower, upper, [0.0] * 8]).T
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            fit(GCM(3, 2, response="survival"), x, r, y, epochs=1, num_particles=2, progress=False)
-        found = [str(w.message) for w in told if str(w.message).startswith("y has")]
-        assert len(found) == (message is not None)
-        assert all(text.startswith(message or "") for text in found)

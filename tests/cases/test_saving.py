@@ -88,17 +88,13 @@ def test_a_place_that_cannot_be_written_is_found_out_before_the_training(
     kind: str, tmp_path: Path, fit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table().to_csv("data.csv", index=False)
-    monkeypatch.setattr(MonotoneEstimator, "_learn", _unwanted)
+    monkeypatch.setattr(MonotoneEstimator, "_learn", pytest.fail)
     before = content(tmp_path)
     out = "data.csv/model" if kind == "under a file" else "model"
     with full_disk() if kind == "full disk" else nullcontext():
         done = fit(Path("data.csv"), *COLUMNS, f"--out={out}", code=2)
     assert f"error: --out: {out} could not be written: " in done.err
     assert content(tmp_path) == before
-
-
-def _unwanted(*_: Any) -> None:
-    raise AssertionError("trained")
 
 
 def test_a_model_is_saved_before_it_is_scored(

@@ -32,17 +32,12 @@ def test_the_fits_are_of_every_size_of_the_paper(tmp_path):
 # Members.
 
 
-def member_cells(tmp_path):
-    """Method -> settings on Adult."""
-    asked = options(members.STUDY, tmp_path, "--datasets", "adult", "--seeds", "1")
-    (cells,) = members.STUDY.fits(asked).values()
-    return {cell.method: cell.options for cell in cells}
-
-
 def test_a_cell_differs_from_the_default_in_its_own_settings_alone(monkeypatch, tmp_path):
     rows, rule = toy("adult", response="binary"), MemberSettings.for_table
     monkeypatch.setattr(members, "load", lambda name, variant: rows)
-    found = member_cells(tmp_path)
+    asked = options(members.STUDY, tmp_path, "--datasets", "adult", "--seeds", "1")
+    (cells,) = members.STUDY.fits(asked).values()
+    found = {cell.method: cell.options for cell in cells}
     default = found.pop(members.DEFAULT)
     assert default == {**dataclasses.asdict(rule(len(rows.split(0)[0]), 9, 4)), "fits": 1}
     assert {*members.LEVELS} - {*found} - {members.DEFAULT} == {

@@ -79,16 +79,11 @@ def test_other_errors_are_not_taken_for_divergence(given, monkeypatch):
         public.run(fit("held-out"))
 
 
-def fits_of(arguments):
-    """All fits that a command asks for."""
-    asked_for = public.STUDY.chosen(arguments).fits(arguments)
-    return [each for fits in asked_for.values() for each in fits]
-
-
 def test_held_out_fits_have_the_settings_that_were_chosen(tmp_path):
     few = ["--datasets", "compas", "--methods", "MM", "--seeds", "2"]
     for protocol, first in (("held-out", 0), ("confirmation", 10)):
-        fits = fits_of(asked(tmp_path, *few, "--protocol", protocol))
+        arguments = asked(tmp_path, *few, "--protocol", protocol)
+        (fits,) = public.STUDY.chosen(arguments).fits(arguments).values()
         assert [(f.split, f.seed) for f in fits] == [(str(first + n), first + n) for n in (0, 1)]
         assert all(f.options == CHOSEN["public"]["compas"]["MM"] for f in fits)
         assert all(f.protocol == protocol for f in fits)

@@ -5,17 +5,12 @@ import hashlib
 
 import pytest
 import torch
-from toys import options, toy
+from toys import toy
 
 from reproduce.data import untouched_data
 from reproduce.data.untouched_data import UNTOUCHED, load
 from reproduce.defaults import untouched
 from reproduce.runs import Fit
-
-
-def asked(tmp_path, *more):
-    return options(untouched.STUDY, tmp_path, "--quick", "--jobs", "1", *more)
-
 
 # The data sets.
 
@@ -60,10 +55,6 @@ def test_shuffled_outcomes_are_those_of_other_rows(name, monkeypatch):
 # The study. Outcomes are shuffled in all of its tests, so that nobody sees a score of the check.
 
 
-def study_fit(method, dataset="fair", seed=0):
-    return Fit("untouched", dataset, "default", "held-out", "1", seed, method, '{"shuffled":300}')
-
-
 class Constant:
     """Predicts 1 everywhere."""
 
@@ -79,7 +70,8 @@ def test_a_method_without_a_density_is_as_wide_as_its_errors():
         return Constant()
 
     dataset = load("randhie", 300)
-    scores = untouched.held_out(dataset, study_fit("constant", "randhie"), "cpu", own)
+    of = "randhie", "default", "held-out", "1", 0, "constant", '{"shuffled":300}'
+    scores = untouched.held_out(dataset, Fit("untouched", *of), "cpu", own)
     assert sizes == [240, 192]
     learn, test = dataset.split(1)
     spread = (dataset.y[learn[192:]] - 1.0).square().mean().sqrt()

@@ -64,7 +64,7 @@ def test_quantile_levels_that_are_none_are_refused(toy: zoo.Rows) -> None:
 # What simply works
 
 
-#: `tests/test_validation.py` has more of them.
+#: `tests/test_utils.py` has more of them.
 FORMS: tuple[Callable[[Tensor], Any], ...] = (
     lambda t: pd.DataFrame(t.numpy(), index=range(900, 1100)),
     lambda t: t.reshape(200, -1),

@@ -115,8 +115,8 @@ class MemberSettings:
 
         - "survival", small tables with many censored times: those of `for_table` with half its
           learning rate, no steps of x and few ramps: 2 up to 500 rows, and one more for every 250,
-          up to 16. With those of `for_table` the networks overfit within five passes over a few
-          hundred rows.
+          up to those of `for_table`, with whose settings the networks overfit within five passes
+          over a few hundred rows.
         - "binary" above 20,000 rows: those of `for_table` with 0.7 times its epochs at 1.4 times
           its learning rate. On validation rows of three tables, four seeds each, the log score was
           level with that of the whole schedule (.00002 +- .00007 nats); that of numbers was not.

@@ -201,7 +201,8 @@ class Scored(Reader):
             p_y = p_y if p_y.batch_shape == self.shape else p_y.expand(self.shape)
             losses = -p_y.log_mean_prob(y)
         else:
-            log_y, averages = p_y.log_prob(y), self.plan.averages
+            is_event, averages = isinstance(p_y, OrderEvent), self.plan.averages
+            log_y = p_y.log_prob_for_loss(y) if is_event else p_y.log_prob(y)
             log_selected = None if averages else self.model.response.log_selected(p_y, y)
             if log_selected is None:
                 losses = -self._bound(log_y)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -16,6 +18,7 @@ from order_event_cases import (
     TOLERANCE,
     atoms,
     dtypes,
+    event_shapes,
     exact_inputs,
     exact_logits,
     families,
@@ -68,23 +71,63 @@ def test_gradient_has_its_digits_in_every_parameter(
 ) -> None:
     event, leaves = hard_event(family, rows(shape), shape, dtype, infinite)
     u = exact_inputs(leaves["loc"], leaves["scale"], leaves["revenue"])
-    scales = leaves["scale"].reshape(rows(shape), -1, shape[-1]).tolist()
     for outcome, log_prob in enumerate(event.log_probs()):
-        exact: dict[str, list[mpf]] = {name: [] for name in ("revenue", "loc", "scale", "logits")}
-        with mp.workdps(60):
-            for standard, units, logits in zip(u, scales, exact_logits(leaves), strict=True):
-                by_u, by_logit = event_gradients(family, standard, logits, outcome)
-                exact["logits"] += by_logit
-                for numbers in zip(by_u, standard, units, strict=True):
-                    for slope, v, unit in zip(*numbers, strict=True):
-                        exact["revenue"].append(slope / mpf(unit))
-                        exact["loc"].append(-slope / mpf(unit))
-                        exact["scale"].append(-v * slope / mpf(unit))
+        exact = exact_gradients(family, leaves, u, outcome)
         found = torch.autograd.grad(log_prob.sum(), list(leaves.values()), retain_graph=True)
         for name, gradient in zip(leaves, found, strict=True):
             assert gradient.isfinite().all()
             error = worst_error(gradient.flatten().tolist(), exact[name], FLOOR[dtype])
             assert error <= GRADIENT_TOLERANCE[dtype], name
+
+
+def exact_gradients(
+    family: str, leaves: dict[str, Tensor], u: Sequence[Any], outcome: int
+) -> dict[str, list[mpf]]:
+    """Those of log Pr(y = outcome) in every leaf, at standardised revenues u."""
+    exact: dict[str, list[mpf]] = {name: [] for name in ("revenue", "loc", "scale", "logits")}
+    size = leaves["scale"].shape[-1]
+    scales = leaves["scale"].reshape(len(leaves["scale"]), -1, size).tolist()
+    with mp.workdps(60):
+        for standard, units, logits in zip(u, scales, exact_logits(leaves), strict=True):
+            by_u, by_logit = event_gradients(family, standard, logits, outcome)
+            exact["logits"] += by_logit
+            for numbers in zip(by_u, standard, units, strict=True):
+                for slope, v, unit in zip(*numbers, strict=True):
+                    exact["revenue"].append(slope / mpf(unit))
+                    exact["loc"].append(-slope / mpf(unit))
+                    exact["scale"].append(-v * slope / mpf(unit))
+    return exact
+
+
+@atoms
+@event_shapes
+@pytest.mark.parametrize("outcome", [0, 1])
+def test_float32_is_as_good_for_a_loss_until_a_product_nears_its_smallest_number(
+    outcome: int, shape: tuple[int, ...], infinite: bool
+) -> None:
+    event, leaves = hard_event("Logistic", 150, shape, torch.float32, infinite)
+    y = torch.tensor(float(outcome))
+    rare = event.log_prob(y) < -68.0
+    if rare.any():  # takes the other form
+        assert (event.log_prob_for_loss(y) == event.log_prob(y)).all()
+    some = {name: leaf.detach()[~rare].requires_grad_() for name, leaf in leaves.items()}
+    cost: Any = independent("Logistic", some["loc"], some["scale"], len(shape))
+    cost = InfiniteCost(cost, some["logits"]) if infinite else cost
+    event = OrderEvent(cost, some["revenue"])
+    found = event.log_prob_for_loss(y)
+    assert (found != event.log_prob(y)).any()
+    u = exact_inputs(some["loc"], some["scale"], some["revenue"])
+    logits = exact_logits(some)
+    exact = [event_log_probs("Logistic", *each)[outcome] for each in zip(u, logits, strict=True)]
+    # Products of tails, each with a relative error of a few ulp times its standardised revenue.
+    most = 40.0 * math.prod(shape) * torch.finfo(torch.float32).eps
+    assert worst_error(found.tolist(), exact, 1e-30) <= most
+    # The gradient of an alternative that counts for nothing beside another one may be lost.
+    wanted = exact_gradients("Logistic", some, u, outcome)
+    gradients = torch.autograd.grad(found.sum(), [*some.values()])
+    for name, gradient in zip(some, gradients, strict=True):
+        error = worst_error(gradient.flatten().tolist(), wanted[name], 1e-8)
+        assert error <= 2.0 * most, name
 
 
 @pytest.mark.long(keep=4)

@@ -149,17 +149,11 @@ def largest_error(event: OrderEvent, family: str, u: list, logits: list | None =
     return max(errors)
 
 
-def threshold_response(
-    shape: tuple[int, ...],
-    batch_shape: tuple[int, ...] = (),
-    family: str = "Normal",
-    dtype: torch.dtype = torch.float64,
-    infinite: bool = False,
-) -> ThresholdNormal:
+def threshold_response(shape: tuple[int, ...], infinite: bool = False) -> ThresholdNormal:
     """A response of random parameters whose event is neither rare nor sure."""
-    event = fair_event(shape, family, batch_shape, dtype, infinite)
-    scales = 0.5 + torch.rand(2, *batch_shape, dtype=dtype)
-    return ThresholdNormal(event, torch.randn(batch_shape, dtype=dtype), *scales)
+    scales = 0.5 + torch.rand(2, dtype=torch.float64)
+    loc = torch.randn((), dtype=torch.float64)
+    return ThresholdNormal(fair_event(shape, infinite=infinite), loc, *scales)
 
 
 #: The p-value, corrected for the number of comparisons, below which two samplers differ.

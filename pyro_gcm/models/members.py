@@ -44,13 +44,11 @@ _MOST_COMPUTED, _AT_ONCE = 1 << 28, 1 << 13
 class MemberSettings:
     """Settings of a GCM with members and of its training.
 
-    :param members: number K of members.
-    :param width: of the two hidden layers.
+    :param members: number K of members; `width`: of the two hidden layers.
     :param dropout: probability after each layer.
     :param scaling: how members first differ, "input" or "output" (`nets.MemberEncoder`); where
         they leave out rows it is "input".
-    :param bins: ramps of a numeric covariate, at most.
-    :param steps: size of the steps beside them; 0 for none.
+    :param bins: ramps of a numeric covariate, at most; `steps`: size of those beside them, or 0.
     :param knots: ramps of a revenue, at most.
     :param min_rows: training rows between two knots of a revenue.
     :param flat: whether the response to a revenue is constant beyond its last knot.
@@ -88,9 +86,8 @@ class MemberSettings:
 
         - Width: the power of 2 next to 6 sqrt(columns, at most rows / 20), from 32 to 128.
         - Bins: 16; above 64 covariates, with fewer than 40 rows for each, 4, and none with fewer
-          than 20 for each numeric one (`numeric`; all if 0). That and rows / 20 were chosen on
-          simulated tables (20 to 400 columns, 300 to 3,000 rows; additive, interaction, sparse and
-          step truths; one of indicators) and on 300 to 3,000 training rows of blog.
+          than 20 for each numeric one (`numeric`; all if 0). Chosen, as was rows / 20, on simulated
+          truths (20 to 400 columns, 300 to 3,000 rows) and 300 to 3,000 training rows of blog.
         - Dropout: up to 0.2 where there are few rows for a column.
         - Batches: the power of 2 next to 5 sqrt(rows), or to an eighth of the rows if that is
           less, from 32 to 2,048.
@@ -111,7 +108,7 @@ class MemberSettings:
 
     @classmethod
     def for_response(cls, response: Any, rows: int, *columns: int) -> MemberSettings:
-        """Return settings for a table whose y is of this kind.
+        """Return settings for a table whose y is of this kind, those of `for_table` but for two.
 
         - "survival", small tables with many censored times: those of `for_table` with half its
           learning rate, no steps of x and few ramps: 2 up to 500 rows, and one more for every 250,
@@ -120,7 +117,6 @@ class MemberSettings:
         - "binary" above 20,000 rows: those of `for_table` with 0.7 times its epochs at 1.4 times
           its learning rate. On validation rows of three tables, four seeds each, the log score was
           level with that of the whole schedule (.00002 +- .00007 nats); that of numbers was not.
-        - Others: those of `for_table`.
 
         :param response: a `Response`, or a name such as "binary"; `columns`: as in `for_table`.
         """

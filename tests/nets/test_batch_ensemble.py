@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import tabm
 import torch
+from torch import Tensor
 
 from pyro_gcm.nets import MemberEncoder
+from pyro_gcm.nets.member_training import ThinnedReLU, planes
 from pyro_gcm.nets.members import FirstLayer, NextLayer, OwnLayer
 
 K, BATCH, IN_DIM, WIDTH = 3, 5, 4, 6
@@ -81,3 +83,21 @@ def test_what_members_multiply_follows_every_change_of_a_weight(scaling: str) ->
                 weight.data.mul_(1.5)  # of which torch keeps no count
                 found = encoder.every(x)
             torch.testing.assert_close(found, encoder.every(x).detach())
+
+
+def test_gradients_by_hand_are_those_of_differences() -> None:
+    def leaf(*shape: int) -> Tensor:
+        return torch.randn(shape, dtype=torch.float64).requires_grad_()
+
+    def thinned(a: Tensor) -> Tensor:
+        torch.manual_seed(0)
+        found: Tensor = ThinnedReLU(0.3)(1.0 * a)
+        return found
+
+    for function, inputs in (
+        (planes, (leaf(2, 5, 3), leaf(2, 3, 4), leaf(2, 4))),
+        (thinned, (leaf(2, 5, 8),)),
+    ):
+        assert torch.autograd.gradcheck(function, inputs)
+        assert torch.autograd.gradgradcheck(function, inputs)
+    assert 0 < (thinned(torch.ones(1000)) == 0.0).sum() < 1000

@@ -31,7 +31,6 @@ def rows() -> zoo.Rows:
 OPTIONS: dict[str, dict[str, Any]] = {
     "alternatives": {"alternatives": 2, "costs": 3, "cost_family": "logistic", "p0": "conditional"},
     "categorical": {"prior": "categorical", "cost_family": "laplace"},
-    "learned weights": {"members": 3, "weights": "conditional", "p0": "constant"},
     "float64": {"alternatives": 2, "revenue_map": "piecewise_linear"},
     "joint": {"prior": "standard"},
     "flow": {"prior": "flow"},

@@ -88,7 +88,7 @@ def check(model: GCM, predict: Predict, error: float, apart: float = 0.0) -> Non
     assert audit.frame.violations.sum() == 0
 
 
-ONNX = ("members", "alternatives", "categorical", "learned weights")
+ONNX = ("members", "alternatives", "categorical")
 
 
 @pytest.mark.long(keep=("members-torch",))

@@ -106,8 +106,6 @@ def test_copies_of_gcm_have_the_weights_that_they_have_alone(
     assert fit_together(side_by_side, data, SEEDS, **{**options, "schedule": None}) == [None] * 3
     for mine, theirs in zip(side_by_side, alone, strict=True):
         torch.testing.assert_close(weights(mine), weights(theirs), rtol=0.0, atol=1e-10)
-        x, r, _ = data[0]
-        torch.testing.assert_close(mine.predict(x, r), theirs.predict(x, r), rtol=1e-9, atol=1e-9)
     assert not torch.equal(weights(alone[0]), weights(alone[1]))
 
 

@@ -68,7 +68,9 @@ def predicted(fit: Fit, learn: Any, y: Array, test: Any, device: str) -> Predict
     both = pd.get_dummies(pd.concat([learn, test]), drop_first=True).astype(float)
     fitted = make_pipeline(StandardScaler(), model).fit(both[: len(learn)].to_numpy(), y)
     rows = both[len(learn) :].to_numpy()
-    steps = _steps(fitted[-1].unique_times_, fitted.predict_survival_function(rows, True))
+    steps = _steps(
+        fitted[-1].unique_times_, fitted.predict_survival_function(rows, return_array=True)
+    )
     return fitted.predict(rows), steps
 
 

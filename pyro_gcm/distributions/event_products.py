@@ -20,7 +20,7 @@ SMALLEST_SINGLE = 1e-30
 
 
 class _Limits(NamedTuple):
-    """Numbers between which there are no others: of probabilities of rows, of events, and of u."""
+    """Smallest probabilities of rows and of events, and largest distances of points."""
 
     smallest: float
     tiny: float
@@ -29,7 +29,7 @@ class _Limits(NamedTuple):
 
 _LIMITS = {
     torch.float64: _Limits(SMALLEST_PRODUCT, 1e-300, 1e300),
-    torch.float32: _Limits(SMALLEST_SINGLE, 1e-37, 1e30),
+    torch.float32: _Limits(SMALLEST_SINGLE, 1e-37, 1e37),
 }
 
 
@@ -69,8 +69,9 @@ def _evaluate(
     scale: Tensor,
     logits: Tensor | None,
 ) -> _Parts:
-    inverse = scale.to(kind).reciprocal()
-    u = (point.to(kind) - loc.to(kind)).mul_(inverse)
+    inverse, far = scale.to(kind).reciprocal(), _LIMITS[kind].far
+    # Infinite points become finite ones, whose first and second derivatives are 0.
+    u = (point.to(kind) - loc.to(kind)).clamp_(-far, far).mul_(inverse)
     up, down = standard.tails(u)
     hit, miss = all_and_any(up, down)
     if logits is not None:
@@ -101,7 +102,7 @@ def _gradients(ctx: Any, inputs: tuple[Tensor, ...], parts: _Parts, by_row: Tens
     by_point = by_u.mul_(parts.inverse)
     by_loc = by_scale = by_logits = None
     for_point, for_loc, for_scale, for_logits = ctx.needs_input_grad[-4:]
-    if for_scale:  # an infinite point has slope 0
+    if for_scale:
         by_scale = -_like(scale, by_point * parts.u.clamp(-far, far))
     if for_logits:
         by_logits = -_like(logits, by_row * torch.sigmoid(logits.to(by_row.dtype)))

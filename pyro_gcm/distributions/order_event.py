@@ -101,7 +101,7 @@ class OrderEvent(EventForms, BinaryOutcome):
             return self.log_prob(value)
         self._check(value)
         log_p, p = log_probability(value, *parameters)
-        if p.amin() < SMALLEST_SINGLE:
+        if (p < SMALLEST_SINGLE).any():
             return self.log_prob(value)
         return log_p.expand(broadcast_shapes(value.shape, self.batch_shape))
 

@@ -130,6 +130,13 @@ def test_float32_is_as_good_for_a_loss_until_a_product_nears_its_smallest_number
         assert error <= 2.0 * most, name
 
 
+def test_no_rows_have_no_log_probabilities() -> None:
+    loc = torch.zeros(0, 2, requires_grad=True)
+    event = OrderEvent(independent("Logistic", loc, torch.ones(0, 2)), torch.zeros(0, 2))
+    for log_prob in (event.log_prob, event.log_prob_for_loss):
+        assert log_prob(torch.zeros(0)).shape == (0,)
+
+
 @pytest.mark.long(keep=4)
 @families
 @dtypes
@@ -152,6 +159,22 @@ def test_infinite_revenue_is_exact_and_has_gradient_zero(
             assert gradient.isfinite().all()
             assert (gradient[revenue.isinf()] == 0.0).all()
         assert (gradients[0][revenue.isfinite()] != 0.0).any()
+
+
+@families
+def test_second_derivatives_beside_an_infinite_revenue_are_those_without_it(family: str) -> None:
+    revenue, y = torch.tensor([[0.3], [-1.2]]).double(), torch.tensor([0.0, 1.0])
+    found = []
+    for columns in (1, 2):
+        loc, scale = (one * torch.ones(2, columns).double() for one in (0.1, 0.7))
+        leaves = [leaf.requires_grad_() for leaf in (loc, scale)]
+        wide = torch.cat([revenue, torch.full_like(revenue, math.inf)], -1)[:, :columns]
+        log_p = order_event(family, loc, scale, wide).log_prob(y).sum()
+        slopes = torch.autograd.grad(log_p, leaves, create_graph=True)
+        second = torch.autograd.grad(sum(slope.square().sum() for slope in slopes), leaves)
+        assert not any(each[:, 1:].any() for each in second)
+        found.append([each[:, :1] for each in second])
+    torch.testing.assert_close(*found)
 
 
 @families

@@ -56,7 +56,8 @@ class _Planes(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
-        (by_planes,), (a, weight) = grad_outputs, ctx.saved_tensors
+        (by_planes,) = grad_outputs
+        a, weight = (saved.to(by_planes.dtype) for saved in ctx.saved_tensors)  # after `autocast`
         by_weight = torch.bmm(by_planes, a).mT.contiguous()
         return torch.bmm(by_planes.mT, weight.mT), by_weight, by_planes.sum(-1)
 

@@ -105,9 +105,15 @@ class MemberEncoder(nn.Module):
 
 
 def parted(covariates: Any, members: int) -> tuple[Tensor, Tensor]:
-    """z and e_z(x) of [..., B, K + H], as they were joined: no gradient goes through the joint."""
+    """z and e_z(x) of [..., B, K + H], as they were joined: no gradient goes through the joint.
+
+    Where a story has changed the joint in place, they are taken from it.
+    """
     known: tuple[Tensor, Tensor] | None = getattr(covariates, "parts", None)
-    return known or (covariates[..., :members], covariates[..., members:])
+    is_counted = not (covariates.is_inference() or torch.compiler.is_compiling())
+    if known is None or (is_counted and covariates._version):
+        return covariates[..., :members], covariates[..., members:]
+    return known
 
 
 @recorded("nets.MemberCosts")

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pyro_gcm.nets import MemberEncoder
 from pyro_gcm.nets.member_training import ThinnedReLU, planes
-from pyro_gcm.nets.members import FirstLayer, NextLayer, OwnLayer
+from pyro_gcm.nets.members import FirstLayer, NextLayer, OwnLayer, parted
 
 K, BATCH, IN_DIM, WIDTH = 3, 5, 4, 6
 
@@ -101,3 +101,24 @@ def test_gradients_by_hand_are_those_of_differences() -> None:
         assert torch.autograd.gradcheck(function, inputs)
         assert torch.autograd.gradgradcheck(function, inputs)
     assert 0 < (thinned(torch.ones(1000)) == 0.0).sum() < 1000
+
+
+def test_members_are_trained_under_autocast_also_where_the_gradient_is_taken_outside() -> None:
+    layer, a = OwnLayer(3, 4, members=2), torch.randn(2, 5, 3)
+    with torch.autocast("cpu", torch.bfloat16):
+        total = layer(a).square().sum()
+    found = torch.autograd.grad(total, [*layer.parameters()])
+    wanted = torch.autograd.grad(layer(a).square().sum(), [*layer.parameters()])
+    assert [each.dtype for each in found] == [torch.float32] * 2
+    torch.testing.assert_close(found, wanted, rtol=0.1, atol=0.5)
+
+
+def test_what_a_story_changes_in_place_is_what_costs_and_maps_read() -> None:
+    encoder, z, x = MemberEncoder(3, 2, 8).eval(), torch.eye(2)[:, None], torch.randn(5, 3)
+    with torch.no_grad():
+        e = encoder(z, x)
+        e[..., 2:] = 0.5
+        assert (parted(e, 2)[1] == 0.5).all()
+    with torch.inference_mode():
+        e = encoder(z, x)
+        assert torch.equal(parted(e, 2)[1], e[..., 2:])

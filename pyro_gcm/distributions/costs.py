@@ -163,6 +163,7 @@ class LatentMixture(Expandable):
     :param scale: factor of the units, > 0.
     :param log_weights: log-weights of the draws, normalised over dimension 0 of [N, ...]; equal
         weights by default.
+    :raises ValueError: for weights that are not normalised.
     """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
@@ -185,6 +186,8 @@ class LatentMixture(Expandable):
         self._own_dims = len(component.batch_shape) - 1
         batch_shape = component.batch_shape[1:]
         super().__init__(batch_shape, component.event_shape, validate_args=validate_args)
+        if self._validate_args and not (self.log_weights.logsumexp(0).abs() < 1e-3).all():
+            raise ValueError("log_weights must be normalised over dimension 0")
 
     def _average(self, values: Tensor) -> Tensor:
         """Weighted mean of `[N, ...] + event_shape` over the draws."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left
 from collections.abc import Sequence
 
@@ -46,6 +47,7 @@ class TabularFeatures(nn.Module):
     :param bins: ramps of a numeric column, at most; 0 for none.
     :param steps: size of the steps, if a ramp has size 1; 0 for none.
     :param ordered: groups of indices of columns, the levels of each in their order.
+    :raises ValueError: for a column in two groups, or one that there is not.
 
     >>> features = TabularFeatures(2, bins=4)
     >>> features.learn(torch.stack([torch.arange(20.0), torch.arange(20.0) % 2], 1))
@@ -75,6 +77,9 @@ class TabularFeatures(nn.Module):
         self.x_dim, self.bins = positive_int("x_dim", x_dim), positive_int("bins", bins, minimum=0)
         self.steps = number("steps", steps, 0.0)
         self.ordered = [[int(column) for column in group] for group in ordered]
+        grouped = sorted(itertools.chain(*self.ordered))
+        if len({*grouped}) < len(grouped) or not {*grouped} <= {*range(x_dim)}:
+            raise ValueError(f"ordered must have columns below {x_dim} once, got {self.ordered}")
         cumulative = sum(len(group) - 1 for group in self.ordered)
         columns, kinds = self.x_dim + cumulative, 2 if steps else 1
         #: Features there is room for.

@@ -37,7 +37,7 @@ class Several(Response):
     :param directions: for every name +1 for a revenue in which the event of that response gets more
         likely, -1 for one in which it gets less likely and 0 for one that it does not read,
         [r_dim]; by default +1 for all.
-    :raises ValueError: for what is no response, or wrong directions.
+    :raises ValueError: for no responses, for what is none, or wrong directions.
     """
 
     predicts = "prediction of several responses"
@@ -47,6 +47,8 @@ class Several(Response):
         self, parts: Mapping[str, Response], directions: Mapping[str, Sequence[int]] | None = None
     ) -> None:
         super().__init__()
+        if not parts:
+            raise ValueError("parts must have a response by name, got none")
         for name, part in parts.items():
             if not isinstance(part, Response) or isinstance(part, Several) or part.r_dist():
                 raise ValueError(

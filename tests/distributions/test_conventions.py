@@ -149,6 +149,7 @@ WRONG: list[tuple[str, Callable[[], Any]]] = [
     ("level", lambda: ThresholdQuantile(event(()), ONE, ONE, math.nan * ONE, ONE)),
     ("scale", lambda: ThresholdQuantile(event(()), ONE, ONE, 0.5 * ONE, -ONE)),
     ("scale", lambda: LatentMixture(cost((5,)), ONE, -ONE)),
+    ("log_weights", lambda: LatentMixture(cost((5,)), ONE, ONE, real(5).abs())),
     ("logits", lambda: InfiniteCost(cost(()), math.nan * ONE)),
     ("cost has event_dim 0", lambda: InfiniteCost(dist.Normal(real(2), 1.0), ONE)),
     ("got MultivariateNormal", lambda: InfiniteCost(CORRELATED, ONE)),

@@ -102,6 +102,7 @@ def test_calls_that_need_one_response_or_all_are_refused() -> None:
     for call, message in (
         (lambda: fit(model, x, r, y["late"]), "y must be a mapping with the outcomes"),
         (lambda: model.predict(x, r), "predict needs one response"),
+        (lambda: Several({}), "parts must have a response by name"),
         (lambda: model.response_model("weeks"), "name must be one of"),
         (lambda: distribution.response_model("late"), "needs a model of"),
         (lambda: part.posterior(x, r, months), "all responses"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import rtdl_num_embeddings
 import torch
 from torch import Tensor
@@ -91,3 +92,9 @@ def test_a_second_fit_on_other_rows_starts_from_the_same_weights() -> None:
     before = model.encoder.first.weight.clone()
     model.learn_units(x, r, y)
     torch.testing.assert_close(model.encoder.first.weight, before)
+
+
+def test_a_column_is_in_one_group_of_ordered_levels() -> None:
+    for ordered in ([[0, 1], [1, 2]], [[0, 3]], [[-1, 0]]):
+        with pytest.raises(ValueError, match="ordered must have columns below 3 once"):
+            TabularFeatures(3, ordered=ordered)

@@ -15,6 +15,7 @@ from typing import Any
 import pyro
 import torch
 from torch import Tensor, nn
+from torch.distributions import Independent, Normal
 from torch.func import functional_call, grad_and_value, vmap
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
@@ -22,6 +23,12 @@ from pyro_gcm import GCM, one_thread
 from pyro_gcm.baselines import Baseline
 from pyro_gcm.inference.scored import Scored
 from pyro_gcm.training import Diverged, RowsInMemory, TrainingOptions
+
+#: Options of `baselines.fit` that it has.
+_OPTIONS = (
+    *("epochs", "batch_size", "learning_rate", "optimizer", "schedule", "clip_norm"),
+    *("device", "callback"),
+)
 
 
 @one_thread()
@@ -47,8 +54,14 @@ def fit_together(
         callback, as in `baselines.fit`. The optimiser gets one parameter, [models, weights of a
         model], and has to treat every element by itself, as Adam and SGD do.
     :returns: for each model None, or why it diverged; the others go on.
+    :raises TypeError: for another option.
+    :raises ValueError: for schedule "constant", whose weights are averages, or another z.
     """
+    if strange := {*options}.difference(_OPTIONS):
+        raise TypeError(f"not an option of copies side by side: {', '.join(sorted(strange))}")
     given, rows, losses = TrainingOptions(**options), [], list[Any]()
+    if given.keeps_averages:
+        raise ValueError("schedule 'constant' keeps averages of weights, which copies do not")
     model: Any
     for model, of_model, seed in zip(models, columns, seeds, strict=True):
         model.to(given.target).train()
@@ -77,7 +90,7 @@ def fit_together(
         for epoch in range(given.epochs):
             for batches in zip(*(each.epoch(epoch) for each in rows), strict=True):
                 batch = [torch.stack(each) for each in zip(*batches, strict=True)]
-                batch += losses[0].drawn(*batch[0].shape[:2])
+                batch += losses[0].drawn(batch[0])
                 with torch.no_grad():
                     weights.grad, loss = step_of(weights, batch)
                     optimizer.step()
@@ -107,8 +120,8 @@ class _Loss(nn.Module):
         """The parameters that it trains, in the order of `named_parameters`."""
         return [*self.model.parameters()]
 
-    def drawn(self, copies: int, rows: int) -> list[Tensor]:
-        """What a batch has beside its columns."""
+    def drawn(self, x: Tensor) -> list[Tensor]:
+        """What a batch with x [copies, rows, x_dim] has beside its columns."""
         return []
 
     def forward(self, *batch: Tensor) -> Tensor:
@@ -131,9 +144,11 @@ class _Story(nn.Module):
         """The parameters that it trains, in the order of `named_parameters`."""
         return [*self.model.trained_parameters().values()]
 
-    def drawn(self, copies: int, rows: int) -> list[Tensor]:
+    def drawn(self, x: Tensor) -> list[Tensor]:
         """Standard normal noise of z [copies, particles, rows, z_dim]."""
-        return [torch.randn(copies, self.bound.num_particles, rows, self.model.z_dim)]
+        copies, rows, _ = x.shape
+        shape = copies, self.bound.num_particles, rows, self.model.z_dim
+        return [torch.randn(shape, dtype=x.dtype, device=x.device)]
 
     def forward(self, x: Tensor, r: Tensor, y: Tensor, noise: Tensor) -> Tensor:
         """Return the mean of minus the bounds of the rows of a batch."""
@@ -150,7 +165,9 @@ class _OfNoise(Scored):
         self.noise = noise
 
     def draw(self, name: str, q: Any) -> Tensor:
-        """Draws of a normal site."""
+        """Draws of z."""
+        if name != "z" or not (isinstance(q, Independent) and isinstance(q.base_dist, Normal)):
+            raise ValueError(f"z alone is drawn, of normal coordinates, got {type(q)} for {name}")
         drawn: Tensor = q.base_dist.loc + q.base_dist.scale * self.noise
         return drawn
 

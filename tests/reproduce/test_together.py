@@ -21,7 +21,7 @@ from reproduce.methods.together import fit_together
 SEEDS = (3, 0, 8)
 #: Four batches an epoch, the last one with fewer rows; every other step is clipped.
 OPTIONS: Any = {
-    "epochs": 2, "batch_size": 20, "learning_rate": 0.02, "clip_norm": 0.3, "progress": False,
+    "epochs": 2, "batch_size": 20, "learning_rate": 0.02, "clip_norm": 0.3,
     "optimizer": partial(AdamW, weight_decay=0.1),
 }  # fmt: skip
 CASES: dict[str, tuple[Make, torch.dtype, dict[str, Any]]] = {
@@ -77,7 +77,7 @@ def test_every_copy_has_the_weights_that_it_has_alone(
     alone, together = copies(make, dtype, r_dim), copies(make, dtype, r_dim)
     data, options = columns(dtype, r_dim), {**OPTIONS, **more}
     for model, of_copy, seed in zip(alone, data, SEEDS, strict=True):
-        fit(model, *of_copy, seed=seed, **options)
+        fit(model, *of_copy, seed=seed, progress=False, **options)
     start = [weights(model) for model in together]
     assert fit_together(together, data, SEEDS, **options) == [None] * 3
     close = {"rtol": 0.0, "atol": 1e-10 if dtype == torch.float64 else 2e-4}
@@ -99,11 +99,19 @@ def test_copies_of_gcm_have_the_weights_that_they_have_alone(
         for _ in range(2)
     )
     data = columns(r_dim=r_dim)
-    monkeypatch.setattr(torch, "randn", torch.zeros)
+    noise: list[dict[str, Any]] = []
+
+    def no_noise(*shape: Any, **given: Any) -> Tensor:
+        noise.append(given)
+        return torch.zeros(*shape, **given)
+
+    monkeypatch.setattr(torch, "randn", no_noise)
+    options["schedule"] = None
     for model, of_copy, seed in zip(alone, data, SEEDS, strict=True):
-        pyro_gcm.fit(model, *of_copy, seed=seed, **{**options, "schedule": None})
-    options.pop("progress")
-    assert fit_together(side_by_side, data, SEEDS, **{**options, "schedule": None}) == [None] * 3
+        pyro_gcm.fit(model, *of_copy, seed=seed, progress=False, **options)
+    assert fit_together(side_by_side, data, SEEDS, **options) == [None] * 3
+    # Where the rows are, and of their type.
+    assert noise[-8:] == [{"dtype": torch.float64, "device": data[0][0].device}] * 8
     for mine, theirs in zip(side_by_side, alone, strict=True):
         torch.testing.assert_close(weights(mine), weights(theirs), rtol=0.0, atol=1e-10)
     assert not torch.equal(weights(alone[0]), weights(alone[1]))
@@ -144,11 +152,28 @@ def test_a_copy_that_diverges_stops_no_other(step: int) -> None:
     assert isinstance(error, Diverged)
     assert first is last is None
     for at in (0, 2):
-        fit(alone[at], *data[at], seed=SEEDS[at], **options)
+        fit(alone[at], *data[at], seed=SEEDS[at], progress=False, **options)
         torch.testing.assert_close(weights(models[at]), weights(alone[at]), rtol=0.0, atol=1e-10)
     # The callback meets the weights of its step.
     assert len(seen) == 9
     assert all((a - b).abs().max() > 1e-3 for a, b in pairwise(seen))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        *(({name: 1}, name) for name in ("validation", "patience", "seed", "elbo", "objective")),
+        ({"schedule": "constant"}, "averages"),
+    ],
+)
+def test_an_option_that_it_has_not_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        fit_together([MLP(3, 2)], columns()[:1], (0,), **options)
+
+
+def test_a_z_that_is_not_normal_is_refused() -> None:
+    with pytest.raises(ValueError, match="FlowDistribution"):
+        fit_together([GCM(3, 2, prior="flow").double()], columns()[:1], (0,), epochs=1)
 
 
 def test_every_public_baseline_is_among_those_that_are_compared() -> None:

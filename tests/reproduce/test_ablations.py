@@ -1,16 +1,18 @@
 """Studies that change one thing at a time: their cells, what is run, and what is reported."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from toys import load_as, options, toy
 
-from pyro_gcm import fit_members
+from pyro_gcm import data, fit_members
 from pyro_gcm.models.members import MemberSettings
 from reproduce import tasks
-from reproduce.ablations import latent_sizes, members, stories
+from reproduce.ablations import auctions, latent_sizes, members, stories
 from reproduce.runs import Fit, as_json
 from reproduce.scores import distribution_scores
 
@@ -95,3 +97,23 @@ def test_truths_are_those_of_the_outcomes(part, monkeypatch):
     error = (0.25 / len(found.y)) ** 0.5
     assert abs(found.y.double().mean() - found.truth.mean()) < 4.0 * error
     assert all(np.isfinite(value) for value in scores.values())
+
+
+# Auctions.
+
+
+def test_scores_of_the_true_auction_are_perfect():
+    test = data.simulate_auctions(500, seed=3)
+
+    class Truth:
+        def predictive(self, x, r):
+            return SimpleNamespace(quantile=lambda p: test.winning_bid(x, p[0])[:, None])
+
+        def log_prob(self, x, r, y):
+            p = test.win_probability(x, test.bid)
+            return torch.where(y[:, 0] == 0.0, p.log(), torch.log1p(-p))
+
+    values, log_p = auctions.scores(Truth(), test)
+    assert values["mean absolute error of the bid"] < 1e-6
+    assert values["win rate at the bid"] == pytest.approx(0.9, abs=1e-6)
+    assert values["log score"] == pytest.approx(log_p.mean().item())

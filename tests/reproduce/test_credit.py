@@ -140,3 +140,15 @@ def test_the_board_finds_falls_of_a_model_that_falls_and_none_of_one_that_does_n
     drops = {("LightGBM", "largest drop"): [0.1, found.largest_drop]}
     rows = table(drops, dataset="heloc", variant="constrained", protocol="invented")
     assert largest_falls(rows)["LightGBM"] == 100 * max(0.1, found.largest_drop)
+
+
+def test_two_rows_are_made_simple_and_still_fall():
+    pair = pd.DataFrame({"debt": [20.3, 20.9], "age": [40.2, 40.2], "arrears": [1.2, 3.1]})
+
+    def predict(X):
+        return np.where(X["arrears"].to_numpy() > 2.0, 0.2, 0.6) + 0.001 * X["debt"].to_numpy()
+
+    found = credit_falls.simple(pair, ["debt", "arrears"], predict)
+    assert found["debt"].tolist() == [20.0, 20.0]
+    assert found["arrears"].tolist() == [1.0, 3.0]
+    assert found["age"].tolist() == [40.2, 40.2]

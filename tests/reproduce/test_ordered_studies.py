@@ -1,14 +1,16 @@
-"""Ordered levels and whole distributions: data, scores and rivals."""
+"""Ordered levels, whole distributions and survival: data, scores and rivals."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 
-from reproduce.curves import distribution, intervals, ordinal
+from reproduce.curves import distribution, intervals, ordinal, survival
 from reproduce.curves.distribution import METHODS as OF_NUMBERS
 from reproduce.curves.distribution import Predicted
 from reproduce.curves.ordinal import METHODS as OF_LEVELS
 from reproduce.data.ordered_data import Table, simulated, split
+from reproduce.runs import Fit
 
 # The data.
 
@@ -84,6 +86,15 @@ def test_scores_of_distributions():
     assert "log score" not in found
 
 
+def test_scores_of_intervals():
+    """The ends are -1 and 1, or the other way round; y is 3 in one of two rows."""
+    rows = Table(np.empty((2, 0)), np.zeros((2, 1)), np.array([0.0, 3.0]))
+    found = intervals.scores(np.tile([1.0, -1.0], (2, 1)), rows, rows)
+    assert found["coverage"] == 0.5
+    assert found["width"] == pytest.approx(2.0 / 1.5)  # in standard deviations of y
+    assert found["interval score"] == pytest.approx((2.0 + 20.0 * 2.0 / 2) / 1.5)
+
+
 # Methods.
 
 
@@ -127,3 +138,24 @@ def test_a_rival_of_distributions_is_one(name):
     at_median = np.diag(predicted.cdf(quantiles[:, 1]))
     assert (at_median >= 0.49).all()
     assert distribution.scores(predicted, learn, test)["CRPS"] < 1.2
+
+
+@pytest.mark.parametrize("method", [*survival.RIVALS, survival.ONE_CURVE])
+def test_a_rival_of_survival_has_curves_that_fall_sooner_where_the_risk_is_higher(method):
+    pytest.importorskip("sksurv")
+    rng = np.random.default_rng(0)
+    columns = pd.DataFrame({"dose": rng.normal(size=300), "arm": pd.Categorical(["a", "b"] * 150)})
+    y = np.empty(300, dtype=[("event", "?"), ("time", "f8")])
+    y["time"], y["event"] = rng.exponential(np.exp(-2.0 * columns["dose"])), rng.random(300) < 0.8
+    fit = Fit("survival", "any", "default", "5-fold", "0.0", 0, method, "{}")
+    risk, curves = survival.predicted(fit, columns[:200], y[:200], columns[200:], "cpu")
+    found = curves(np.array([0.0, *np.quantile(y["time"], [0.1, 0.5, 0.9]), 1e9]))
+    assert risk.shape == (100,)
+    assert found.shape == (100, 5)
+    assert (found[:, 0] == 1.0).all()
+    assert (np.diff(found) <= 0.0).all()
+    if method == survival.ONE_CURVE:
+        assert (found == found[0]).all()
+    else:
+        for higher in (risk, columns["dose"][200:]):
+            assert np.corrcoef(higher, found[:, 2])[0, 1] < -0.5

@@ -8,7 +8,7 @@ from toys import load_as, options, toy
 from pyro_gcm import audit_monotonicity, fit_members
 from pyro_gcm.models.members import MemberSettings
 from reproduce import methods, public, runs
-from reproduce.methods import CHOSEN, METHODS, train
+from reproduce.methods import METHODS, train
 from reproduce.runs import Fit, as_json
 
 SMALL = {
@@ -77,16 +77,6 @@ def test_other_errors_are_not_taken_for_divergence(given, monkeypatch):
     monkeypatch.setattr(public, "train", fails)
     with pytest.raises(RuntimeError, match="out of memory"):
         public.run(fit("held-out"))
-
-
-def test_held_out_fits_have_the_settings_that_were_chosen(tmp_path):
-    few = ["--datasets", "compas", "--methods", "MM", "--seeds", "2"]
-    for protocol, first in (("held-out", 0), ("confirmation", 10)):
-        arguments = asked(tmp_path, *few, "--protocol", protocol)
-        (fits,) = public.STUDY.chosen(arguments).fits(arguments).values()
-        assert [(f.split, f.seed) for f in fits] == [(str(first + n), first + n) for n in (0, 1)]
-        assert all(f.options == CHOSEN["public"]["compas"]["MM"] for f in fits)
-        assert all(f.protocol == protocol for f in fits)
 
 
 def test_members_of_the_tables_are_those_of_the_library(given, tmp_path, monkeypatch):

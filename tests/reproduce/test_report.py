@@ -3,6 +3,7 @@
 Tables, marks and quoted numbers of all studies are compared there, on the committed results.
 """
 
+import dataclasses
 import math
 import re
 import shutil
@@ -13,7 +14,8 @@ import pytest
 from toys import options, row, table
 
 from reproduce import report
-from reproduce.runs import COLUMNS, RESULTS
+from reproduce.runs import COLUMNS, KEY, RESULTS, read_results
+from reproduce.studies import STUDIES
 from reproduce.tasks import TASKS
 
 
@@ -74,6 +76,21 @@ def test_the_committed_report_is_complete_and_of_the_results():
             count, diverged = report.fits_of(results, name)
             assert count == planned or (name in report.GROWING and count < planned), name
             assert diverged == 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("quantile", "public", "ablation", "auctions", "falls", "distribution", "intervals"),
+        *("stories", "reference_posteriors"),  # settings of the others have versions
+    ],
+)
+def test_stored_fits_are_those_that_the_command_runs(name, tmp_path):
+    """With the settings that were chosen, those of the paper's Table 5, and its sizes."""
+    for study in getattr(STUDIES[name], "studies", {"": STUDIES[name]}).values():
+        for file, fits in study.fits(options(study, tmp_path)).items():
+            stored = read_results(RESULTS / f"{file}.csv")[KEY].itertuples(index=False, name=None)
+            assert {*stored} <= {dataclasses.astuple(fit) for fit in fits}, file
 
 
 def test_the_command_writes_the_report_and_every_figure_that_it_names(made):

@@ -1,5 +1,6 @@
 """All methods on the public data sets: Table 3 of the paper, under several protocols.
 
+"held-out" has the best of six settings of every method, as `methods/chosen.json` has them;
 "confirmation" is "held-out" on further splits, which were not looked at when choices were made;
 "members" are members with their defaults on the splits of both; "published" is the training of this
 library on what the paper's code reads, see `reproduce.published`; "released" is the training code

@@ -61,7 +61,7 @@ STUDIES: dict[str, Study | Protocols | Command] = {
 def listed() -> str:
     """A line for each experiment, the paper's first: what it asks, its sizes and its duration.
 
-    Durations are hours or minutes of the stored results, of one process.
+    Durations are those of the stored results, of one process and all protocols or settings.
     """
     hours = _hours()
     lines = []

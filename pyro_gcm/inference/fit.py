@@ -192,6 +192,8 @@ def fit(
             model.learn_units(**rows.units)
         model.read_rows(rows.units["x"], rows.units["r"])
         if is_read and isinstance(learn, RowsInMemory):
+            if training.saved_state is not None:  # whose units count
+                model.load_state_dict(training.saved_state["model"])
             learn.columns = [*learn.columns, *model.computed(*learn.columns[:2])]
         model.objective = objective
         model.train()

@@ -242,8 +242,9 @@ class MemberGCM(GCM):
 
     def covariates(self, z: Tensor, x: Tensor) -> Tensor:
         """z and the member's encoding e_z(x) of x [B, x_dim], [..., B, K + H]."""
-        features = computed(x)
-        return self.encoder(z, x if features is not None else self.x_standardizer(x), features)
+        if (features := computed(x)) is None:
+            return self.encoder(z, self.x_standardizer(x))
+        return self.encoder(z, x, features)
 
     def c_dist(self, z: Tensor, x: Tensor) -> Any:
         """p(c|e, z), of z and e_z(x) together."""
@@ -281,17 +282,18 @@ class MemberGCM(GCM):
         """The features of the encoder, and what the maps of r weigh, where both fit into memory."""
         features: Any = self.encoder.features
         splines: Any = self.revenue_map
-        if type(features) is not TabularFeatures or type(splines) is not PiecewiseLinear:
+        parts = self.encoder, features, splines  # one of a user's own may read x or r otherwise
+        if [*map(type, parts)] != [MemberEncoder, TabularFeatures, PiecewiseLinear]:
             return []
-        columns = len(features.active) + splines.linear.raw_weight.shape[-1]
-        if len(x) * columns * x.element_size() > _MOST_COMPUTED:
+        width = len(features.active) + splines.linear.raw_weight.shape[-1]
+        if len(x) * width * x.element_size() > _MOST_COMPUTED:
             return []
-        parts = zip(x.split(_AT_ONCE), r.split(_AT_ONCE), strict=True)
+        blocks = zip(x.split(_AT_ONCE), r.split(_AT_ONCE), strict=True)
         each = [
             (features(self.x_standardizer(a)), splines.terms(self.r_standardizer(b)))
-            for a, b in parts
+            for a, b in blocks
         ]
-        return [torch.cat(blocks) for blocks in zip(*each, strict=True)]
+        return [torch.cat(columns) for columns in zip(*each, strict=True)]
 
     @property
     def draws_equally(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
 import os
@@ -16,7 +17,7 @@ import torch
 import zoo
 from training_runs import goes_on, same, stop_at, weights
 
-from pyro_gcm import GCM, FitResult, fit
+from pyro_gcm import GCM, FitResult, MemberGCM, fit
 
 OPTIONS = {"epochs": 5, "batch_size": 64, "num_particles": 8, "progress": False}
 
@@ -53,6 +54,18 @@ def test_resumed_run_gives_the_numbers_of_an_uninterrupted_one(
         return model, fit(model, *toy, **{**OPTIONS, **options, **more})
 
     goes_on(run, tmp_path / "deep" / "run.pt", step, first)
+
+
+def test_members_go_on_in_the_units_of_the_checkpoint(toy: zoo.Rows, tmp_path: Path) -> None:
+    untrained = MemberGCM(3, 2, members=2, hidden=8)
+    fit(trained := copy.deepcopy(untrained), *toy, **OPTIONS)
+    models = iter((copy.deepcopy(trained), trained, untrained))
+
+    def run(**more: Any) -> tuple[MemberGCM, FitResult]:
+        model = next(models)
+        return model, fit(model, *toy, **OPTIONS, standardize=False, **more)
+
+    goes_on(run, tmp_path / "run.pt", 5, 5)
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 import zoo
+from torch import Tensor
 
 from pyro_gcm import fit, fit_members
 from pyro_gcm.models import MemberGCM
@@ -57,6 +58,20 @@ def test_what_is_computed_once_for_all_epochs_changes_no_training() -> None:
         assert len(models[0].computed(x, r)) == 2
         for p, q in zip(*(model.parameters() for model in models), strict=True):
             torch.testing.assert_close(p, q, rtol=1e-9, atol=1e-11)
+
+
+def test_an_encoder_of_a_users_own_reads_x_in_standardised_units() -> None:
+    seen = []
+
+    class Own(MemberEncoder):
+        def forward(self, z: Tensor, x: Tensor) -> Tensor:  # type: ignore[override]
+            seen.append(x.abs().max())
+            return super().forward(z, x)
+
+    x, r, y = zoo.rows(count=90)
+    model = MemberGCM(3, 2, members=Own(3, 2, 8)).double()
+    fit(model, x + 1000.0, r, y, epochs=1, batch_size=32, progress=False)
+    assert max(seen) < 10.0
 
 
 def test_ramps_and_width_shrink_where_columns_are_many_and_rows_are_few() -> None:

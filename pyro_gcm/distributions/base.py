@@ -163,14 +163,17 @@ class Left:
     :param value: a draw, or None where the site is integrated out.
     """
 
-    __slots__ = ("fn", "name", "value")
+    __slots__ = ("fn", "is_used", "name", "value")
 
     def __init__(self, name: str, fn: Any, value: Tensor | None = None) -> None:
         self.name, self.fn, self.value = name, fn, value
+        #: Whether an outcome has read it.
+        self.is_used = False
 
     @property
     def side(self) -> Any:
         """The operand of an order event: the value, or the distribution."""
+        self.is_used = True
         return self.fn if self.value is None else self.value
 
     @property
@@ -206,7 +209,10 @@ Left.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 def sides(cost: Any) -> tuple[Any, Any]:
     """The distribution of a cost, and its value or None: of a `Left`, or a distribution."""
-    return (cost.fn, cost.value) if isinstance(cost, Left) else (cost, None)
+    if not isinstance(cost, Left):
+        return cost, None
+    cost.is_used = True
+    return cost.fn, cost.value
 
 
 class LazyDistribution(TorchDistribution):

@@ -10,6 +10,7 @@ from typing import Any
 import pyro
 import torch
 from pyro.distributions import Independent, TorchDistribution
+from pyro.distributions.util import scale_and_mask
 from pyro.ops.provenance import get_provenance
 from pyro.poutine import runtime
 from pyro.poutine.condition_messenger import ConditionMessenger
@@ -151,8 +152,9 @@ class CollapseMessenger(Messenger):
                     "name the sites with collapse(model, cost=..., outcome=...)"
                 )
         cost = self._left[self.cost]
-        made_of_it = getattr(fn, "cost", None) is cost and hasattr(fn, "marginalize")
-        return fn.marginalize(cost.fn) if made_of_it else fn
+        if getattr(fn, "cost", None) is cost and hasattr(fn, "marginalize"):
+            fn, cost.is_used = fn.marginalize(cost.fn), True
+        return fn
 
 
 class UncollapseMessenger(CollapseMessenger):
@@ -168,6 +170,11 @@ class UncollapseMessenger(CollapseMessenger):
         if msg["name"] == self.outcome:
             self._recovering = True
             try:
+                if not self._left[self.cost].is_used:
+                    raise RuntimeError(
+                        f"site '{self.outcome}' must take the value of site '{self.cost}' as its "
+                        f"cost, in an OrderEvent, got {type(msg['fn']).__name__}"
+                    )
                 marginal, y = msg["fn"], msg["value"]
                 if self.kernel is not None:
                     k = pyro.sample(self.kernel, marginal.revenue_posterior(y))
@@ -178,7 +185,7 @@ class UncollapseMessenger(CollapseMessenger):
             finally:
                 self._recovering = False
         elif self._recovering and isinstance(fn := msg["fn"], _GuardedSite):
-            fn.drawn_by = "guide" if _has_gradient(msg) else None
+            fn.drawn_by, fn.site_mask = "guide" if _has_gradient(msg) else None, msg["mask"]
 
 
 class HideInputsMessenger(Messenger):
@@ -242,7 +249,7 @@ class SiteGuard(Messenger):
             from_prior = not msg["is_observed"] and msg["infer"] is self._infer
             self._drawn_by = "prior" if from_prior else "guide" if _has_gradient(msg) else None
         elif isinstance(msg["fn"], _GuardedSite):
-            msg["fn"].drawn_by = self._drawn_by
+            msg["fn"].drawn_by, msg["fn"].site_mask = self._drawn_by, msg["mask"]
 
 
 def _has_gradient(msg: Any) -> bool:
@@ -274,6 +281,7 @@ class _GuardedSite(Independent):
     """
 
     drawn_by: str | None = None
+    site_mask: Any = None
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density, which is refused for a cost from its prior, or one of a guide against y.
@@ -286,7 +294,8 @@ class _GuardedSite(Independent):
                 f"{_CURE}"
             )
         log_p: Tensor = super().log_prob(value)
-        if self.drawn_by == "guide" and torch.is_grad_enabled() and (log_p == -math.inf).any():
+        counted: Tensor = scale_and_mask(log_p, mask=self.site_mask)
+        if self.drawn_by == "guide" and torch.is_grad_enabled() and (counted == -math.inf).any():
             raise RuntimeError(
                 "the guide, such as AutoNormal, draws site 'c' where it contradicts y: the density "
                 f"is 0 there and the loss infinite. {_CURE}"

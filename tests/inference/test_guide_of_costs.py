@@ -90,6 +90,9 @@ def test_a_guide_that_respects_y_trains(program: str) -> None:
     assert not torch.equal(guide.log_scale, before)
     with pytest.raises(RuntimeError, match=REFUSED):
         trained(EXPLICIT[program](model), Truncated(model, agrees=False), rows())
+    sides = EXPLICIT[program](model), Truncated(model, agrees=False)
+    masked = [poutine.mask(side, mask=torch.zeros(8, dtype=torch.bool)) for side in sides]
+    assert trained(*masked, rows()) == [0.0, 0.0, 0.0]  # outcomes that do not count
 
 
 @programs

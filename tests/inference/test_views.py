@@ -136,6 +136,9 @@ def test_program_that_has_no_order_event_is_refused_and_a_view_works_again() -> 
     for view, (program, message) in itertools.product((collapse, uncollapse, conditional), REFUSED):
         with pyro.validation_enabled(False), pytest.raises(RuntimeError, match=message):
             view(program)()
+    for other in (dist.Bernoulli(0.5), OrderEvent(dist.Normal(ZERO, 1.0).to_event(1), ZERO)):
+        with pytest.raises(RuntimeError, match="site 'y' must take the value of site 'c' as its"):
+            uncollapse(lambda other=other: (cost(), outcome(other)))()
     model, x, r, y = pair("binary")
     view = collapse(model)
     with pytest.raises(ValueError, match="r has 3 columns"):

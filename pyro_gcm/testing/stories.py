@@ -238,6 +238,7 @@ class StoryTests:
         """As on the CPU, and on the device of the rows."""
         model, rows = self.prepared(torch.float32, 40)
         few: Any = tuple(column[:3] for column in rows)
+        wanted = _answers(model, few)
         with self.device() as device:
             there, columns = copy.deepcopy(model).to(device), tuple(v.to(device) for v in few)
             found = _answers(there, columns)
@@ -245,7 +246,7 @@ class StoryTests:
             for name, value in (found | dict(draws)).items():
                 check(value.device == device, f"{name} is on {value.device}, and not on that of x")
             for name, value in found.items():
-                same(f"{name} on a second device", value.cpu(), _answers(model, few)[name], 1e-5)
+                same(f"{name} on a second device", value.cpu(), wanted[name], 1e-5)
 
     def test_fit_moves_every_parameter_and_keeps_them_finite(self) -> None:
         """A few epochs reach all that the objective trains."""

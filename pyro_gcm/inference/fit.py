@@ -158,8 +158,7 @@ def fit(
         raise ValueError(f"sample_weight needs one of the names of elbo, got {elbo!r}")
     if of_members and not pair.plan.averages:
         raise ValueError("sample_weight must be [n] but for members with objective='members'")
-    outcomes = rows.outcomes[0]
-    if found := model.response.nothing_to_learn(outcomes.amin(0), outcomes.amax(0)):
+    if found := model.response.nothing_to_learn(*rows.ends):
         warn_user(found)
     options = options_for(rows.rows)
     parameters = model.trained_parameters(objective)

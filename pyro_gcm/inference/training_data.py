@@ -47,8 +47,9 @@ class DataInMemory:
 
     Attributes: `weights`, of the rows, [n], or of each member for them, [n, K], None where they are
     equal, and otherwise the last column of a batch; `names`, those of the columns of x and r where
-    they are known; `rows`, their number; `outcomes`, y of training rows, all of them or a sample,
-    and their weights or None; `units`, what the model learns its units from.
+    they are known; `rows`, their number; `ends`, the lowest and the highest outcome; `outcomes`, y
+    of training rows, all of them or a sample, and their weights or None; `units`, what the model
+    learns its units from.
 
     :param beside: rows that were given for validation.
     :param options: of which the seed and the share that is held out count.
@@ -70,7 +71,7 @@ class DataInMemory:
             self.weights = None if bool((weights == weights.flatten()[0]).all()) else weights
         self.names = {name: column_names(columns[i]) for i, name in enumerate("xr")}
         y, weight = self.columns["y"], self.weights
-        self.rows = len(y)
+        self.rows, self.ends = len(y), (y.amin(0), y.amax(0))
         self.order = torch.Generator().manual_seed(options.seed)
         same = copies(**self.columns) if options.validation else None
         self.learn, self.held_out = options.parts(self.rows, self.order, same and same[0])
@@ -125,16 +126,19 @@ class StreamedData:
     ) -> None:
         """Read all rows once, and check them."""
         self.names = {name: source.names[name] for name in "xr"}
+        seen: list[Tensor] = []  # the lowest and the highest outcome
 
         def check(block: Block, first: int) -> None:
             try:
-                columns_of(model, block["x"], block["r"], block["y"])
+                y = columns_of(model, block["x"], block["r"], block["y"])["y"]
             except WrongCell as error:
                 place = source.place(first + error.row, error.argument or "y", error.column)
                 raise ValueError(f"{error.message} in {place}") from error
             except ValueError as error:
                 place = source.place(first, "", None)
                 raise ValueError(f"{error}; rows are counted from {place}") from error
+            y = torch.cat([*seen, y])
+            seen[:] = y.amin(0, keepdim=True), y.amax(0, keepdim=True)
 
         row_bytes = 8 * (model.x_dim + model.r_dim + 1)
         self.stream = ShuffledRows(
@@ -148,6 +152,7 @@ class StreamedData:
         sample, aside = self.stream.sample, self.stream.validation
         self.held_out = aside if beside is None else beside
         self.rows, self.outcomes = self.stream.rows + len(aside["y"]), (sample["y"], None)
+        self.ends = seen[0][0], seen[1][0]
         self.window = max(1, source.memory // 2 // sum(c[:1].nbytes for c in sample.values()))
         # Mean and spread of all rows; quantiles from a sample of them.
         self.units = {**sample, "moments": {"x": self.stream.x, "r": self.stream.r}}
@@ -176,8 +181,11 @@ def weighed(sample_weight: ArrayLike, rows: int, members: int = 0) -> tuple[Tens
             f"sample_weight must have a weight for each of the {rows} rows, got shape "
             f"{tuple(weights.shape)}"
         )
-    if not (weights >= 0.0).all() or weights.isinf().any() or not weights.any():
-        raise ValueError("sample_weight must be finite and at least 0, and above 0 in some rows")
+    if len(wrong := (~(weights >= 0.0) | weights.isinf()).nonzero()):
+        message = f"sample_weight must be finite and at least 0, got {weights[tuple(wrong[0])]:g}"
+        raise WrongCell(message, int(wrong[0, 0]))
+    if not weights.any():
+        raise ValueError("sample_weight must have a weight above 0, got only 0")
     index = weights.reshape(rows, -1).any(1).nonzero()[:, 0]
     shares = weights[index] / weights.amax()
     rounded = shares.float().clamp(min=torch.finfo(torch.float32).tiny).to(shares)

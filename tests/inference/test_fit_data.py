@@ -88,6 +88,18 @@ def test_units_are_those_of_rows_in_memory(tmp_path: Path, monkeypatch: pytest.M
     assert streamed.rows[-1]["loss"] == pytest.approx(result.rows[-1]["loss"], abs=0.05)
 
 
+@pytest.mark.filterwarnings("error:y has the same value")
+def test_a_rare_outcome_beside_the_sample_is_something_to_learn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(training_data, "SAMPLE_ROWS", 5)
+    x, r, _ = rows()
+    y = (torch.arange(ROWS) == 7).float()
+    trained([(x, r, y)], epochs=1)
+    with pytest.warns(UserWarning, match="y has the same value in all rows, 0"):
+        trained([(x, r, 0.0 * y)], epochs=1)
+
+
 @pytest.mark.parametrize("source", ["files", "batches"])
 def test_a_run_goes_on_after_an_epoch(source: str, tmp_path: Path) -> None:
     (tmp_path / "rows").mkdir()

@@ -172,7 +172,7 @@ def test_bad_weights_are_refused_first(toy: zoo.Rows) -> None:
     before = weights(model := GCM(3, 2))
     for weight, message in (
         (torch.ones(199), "200.*199"),
-        (-torch.ones(200), "at least 0"),
+        (-torch.ones(200), "at least 0, got -1 in row 0"),
         (torch.zeros(200), "above 0"),
         (torch.full((200,), float("inf")), "finite"),
         (torch.full((200,), float("nan")), "finite"),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from pyro_gcm._utils.torch_state import Randomness, one_thread
 from pyro_gcm._utils.validation import (
@@ -92,25 +93,25 @@ def fit_members(
     if settings is not None and not isinstance(settings, MemberSettings):
         raise TypeError(f"settings must be MemberSettings, got {shown(settings)}")
     one_of("response", response, list(RESPONSES))
-    (count, x_dim), (_, r_dim) = _shape("x", x), _shape("r", r)
-    if sample_weight is not None:
-        count = len(weighed(sample_weight, count)[0])
-    numeric = count_numeric(as_tensor("x", x))
-    chosen = settings or MemberSettings.for_response(response, count, x_dim, r_dim, numeric)
+    columns, r_dim = _matrix("x", x), _matrix("r", r).shape[1]
+    if sample_weight is not None:  # a row of weight 0 is no row
+        columns = columns[weighed(sample_weight, len(columns))[0].to(columns.device)]
+    shape = *columns.shape, r_dim
+    chosen = settings or MemberSettings.for_response(response, *shape, count_numeric(columns))
     # The epochs of the table are no bound of early stopping.
     options: Any = {"ordered": ordered, "searches": settings is None}
-    plan = members_plan(chosen, response, (count, x_dim, r_dim), stops, **options)
+    plan = members_plan(chosen, response, shape, stops, **options)
     rows = TrainingRows(x, r, y, sample_weight, (), ordered, groups)
     fitted = trained(plan, rows, seed=seed_of(seed), device=device, progress=progress)
     assert fitted.settings is not None
     return fitted._replace(settings=replace(fitted.settings, epochs=len(fitted.result.rows)))
 
 
-def _shape(name: str, columns: ArrayLike) -> tuple[int, int]:
-    shape = tuple(as_tensor(name, columns).shape)
-    if len(shape) != 2 or 0 in shape:
-        raise ValueError(f"{name} must be a matrix [rows, columns], got shape {shape}")
-    return shape[0], shape[1]
+def _matrix(name: str, columns: ArrayLike) -> Tensor:
+    found = as_tensor(name, columns)
+    if found.dim() != 2 or not found.numel():
+        raise ValueError(f"{name} must be a matrix [rows, columns], got shape {tuple(found.shape)}")
+    return found
 
 
 def gcm_plan(options: Any, response: str | Response, rows: TrainingRows) -> TrainingPlan:

@@ -99,3 +99,8 @@ def test_ramps_and_width_shrink_where_columns_are_many_and_rows_are_few() -> Non
         x[:, :numeric] = torch.rand(120, numeric)
         fitted = fit_members(x, r, y, early_stopping=False, progress=False)
         assert fitted.settings.bins == bins, numeric
+    # Columns that are numeric in a row of weight 0 alone are not.
+    x[:, 5:], weight = 0.0, torch.ones(120)
+    x[:2, 5:], weight[0] = torch.tensor([[0.5], [1.0]]), 0.0
+    fitted = fit_members(x, r, y, sample_weight=weight, early_stopping=False, progress=False)
+    assert fitted.settings.bins == 4

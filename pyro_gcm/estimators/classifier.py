@@ -258,15 +258,7 @@ class IGCMClassifier(BinaryOutcome):
 
     Columns of X, missing values and names are read as in `GCMClassifier`.
 
-    :param monotonic_cst: +1 for a column in which the prediction is to rise, -1 in which it is to
-        fall, and 0 for the others: an array with an entry a column, or a mapping from names.
-        Booleans and ordered categories may be constrained too.
-    :param positive: the class that is the event, whose probability has the directions, or "first"
-        or "last" in sorted order; by default the last. Tools that code labels anew, as
-        `VotingClassifier` does, keep the order alone. `classes_` and the columns of `predict_proba`
-        stay sorted.
-    :param categorical_features: "from_dtype" makes text and categorical columns of a DataFrame
-        categories; a mask, indices or names say which columns are; None for none.
+    :param monotonic_cst, positive, categorical_features: as in `GCMClassifier`.
     :param hidden: width of the hidden layers.
     :param alternatives, costs: numbers of latent costs, see `pyro_gcm.IGCM`.
     :param epochs: passes over the rows, at most, if training stops early.
@@ -274,18 +266,12 @@ class IGCMClassifier(BinaryOutcome):
     :param learning_rate: of the optimiser; 0.01 by default.
     :param early_stopping: whether a first model, of 85 % of the rows, says how many epochs are best
         for another one of all rows; "auto" does so with 20 rows or more, if `epochs` is None.
-    :param class_weight: None, "balanced", or a mapping from classes to weights of their rows, of
-        which only ratios matter.
+    :param class_weight: as in `GCMClassifier`.
     :param calibrate: "auto" shifts the costs after the training, so that the mean probability of
         the training rows is their rate of events; False does not.
-    :param bootstrap: models that are fitted on bootstrap samples, for bands.
-    :param random_state: seed, or a `RandomState` of numpy.
-    :param device: "auto" (CUDA where there is one), or a torch device.
-    :param verbose: whether training shows its progress.
+    :param bootstrap, random_state, device, verbose: as in `GCMClassifier`.
 
-    After `fit`: `model_`, an `IGCM` whose x and r are those of `encoding_`; `bootstrap_models_`;
-    `n_iter_`, the epochs of the last training; `n_features_in_`, and `feature_names_in_` for names
-    that are text; `classes_`; `event_column_`, the column of `predict_proba` with the event.
+    After `fit`: what `GCMClassifier` has, with an `IGCM` as `model_`.
 
     >>> import pandas as pd
     >>> from pyro_gcm.estimators import IGCMClassifier

@@ -285,11 +285,7 @@ class IGCMRegressor(RealOutcome):
 
     Columns of X, missing values and names are read as in `GCMRegressor`.
 
-    :param monotonic_cst: +1 for a column in which the prediction is to rise, -1 in which it is to
-        fall, and 0 for the others: an array with an entry a column, or a mapping from names.
-        Booleans and ordered categories may be constrained too.
-    :param categorical_features: "from_dtype" makes text and categorical columns of a DataFrame
-        categories; a mask, indices or names say which columns are; None for none.
+    :param monotonic_cst, categorical_features: as in `GCMRegressor`.
     :param hidden: width of the hidden layers.
     :param alternatives, costs: numbers of latent costs, see `pyro_gcm.IGCM`.
     :param epochs: passes over the rows, at most, if training stops early.
@@ -297,14 +293,9 @@ class IGCMRegressor(RealOutcome):
     :param learning_rate: of the optimiser; 0.01 by default.
     :param early_stopping: whether a first model, of 85 % of the rows, says how many epochs are best
         for another one of all rows; "auto" does so with 20 rows or more, if `epochs` is None.
-    :param bootstrap: models that are fitted on bootstrap samples, for bands.
-    :param random_state: seed, or a `RandomState` of numpy.
-    :param device: "auto" (CUDA where there is one), or a torch device.
-    :param verbose: whether training shows its progress.
+    :param bootstrap, random_state, device, verbose: as in `GCMRegressor`.
 
-    After `fit`: `model_`, an `IGCM` whose x and r are those of `encoding_`; `bootstrap_models_`;
-    `n_iter_`, the epochs of the last training; `n_features_in_`, and `feature_names_in_` for names
-    that are text.
+    After `fit`: what `GCMRegressor` has but `response_`, with an `IGCM` as `model_`.
 
     >>> import pandas as pd
     >>> from pyro_gcm.estimators import IGCMRegressor

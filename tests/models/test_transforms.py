@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 import torch
 import zoo
+from pyro import poutine
 from torch import Tensor
 from torch.func import grad, hessian, vmap
+from torch.utils._pytree import tree_map
+
+from pyro_gcm.inference import conditional
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is:DeprecationWarning")
 
@@ -35,6 +39,28 @@ def test_gradients_of_single_rows_are_those_of_all(kind: str) -> None:
     torch.testing.assert_close(vmap(grad(one))(r, x), wanted)
     torch.testing.assert_close(grad(lambda rows: model.differentiable(x, rows).sum())(r), wanted)
     assert hessian(one)(r[0], x[0]).isfinite().all()
+
+
+def test_densities_of_a_program_are_transformed_row_by_row() -> None:
+    for kind in ("plain", "conditional p0", "members", "implicit"):
+        model, x, r = made(kind)
+        program, y = conditional(model.model), torch.arange(5.0).double() % 2
+        drawn = poutine.trace(program).get_trace(x, r, y)
+        names = [name for name in drawn.stochastic_nodes if name != "data"]
+        known = {name: drawn.nodes[name]["value"].detach() for name in names}
+
+        def one(*row: Any, program: Any = program) -> Tensor:
+            own_r, own_x, own_y, sites = tree_map(lambda value: value[None], row)
+            traced = poutine.trace(poutine.condition(program, sites))
+            site = traced.get_trace(own_x, own_r, own_y).nodes["y"]
+            log_p: Tensor = site["fn"].log_prob(site["value"])
+            return log_p.sum()
+
+        found = vmap(grad(one), randomness="same")(r, x, y, known)
+        each = [
+            grad(one)(*tree_map(lambda value, n=n: value[n], (r, x, y, known))) for n in range(5)
+        ]
+        torch.testing.assert_close(found, torch.stack(each), msg=kind)
 
 
 @pytest.mark.filterwarnings("ignore")  # of torch.compile itself

@@ -49,15 +49,13 @@ def predict(
     X, kept = saved.rows(data, keep)
 
     def predicted(rows: slice) -> dict[str, Any]:
-        ends = level if bands else None
-        return predictions(saved.estimator, X.iloc[rows], asked, ends)
+        return predictions(saved.estimator, X.iloc[rows], asked, level if bands else None)
 
     with blamed():
         _check_result(kept, predicted(slice(1)))
     with blamed("DATA"):
         columns = in_blocks(predicted, len(X), progress=not output.quiet)
-    table = _beside(kept, columns)
-    output.frame(table, out, safe, command="predict", kind=saved.kind)
+    output.frame(_beside(kept, columns), out, safe, command="predict", kind=saved.kind)
 
 
 def required(

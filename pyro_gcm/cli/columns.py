@@ -24,7 +24,8 @@ _TYPES = {
 _UNIT = "([%\u2030$£¢¥\u20a0-\u20cf]|USD|EUR|GBP|CHF|JPY)?"
 #: A number with marks, a sign, a unit and brackets as people write them, one blank between.
 _NUMBER = re.compile(
-    rf"\(? ?[-+\u2212]? ?{_UNIT} ?[-+\u2212]? ?[.,]?\d[\d.,'’ ]*(e[-+]?\d+)?"
+    rf"\(? ?[-+\u2212]? ?{_UNIT} ?[-+\u2212]? ?"
+    r"((\d{1,3}([.,'’ ]\d{3})+|\d{1,2}(,\d\d)+,\d{3}|\d+)([.,]\d*)?|[.,]\d+)(e[-+]?\d+)?"
     rf" ?{_UNIT} ?[-+\u2212]? ?\)?",
     re.ASCII | re.IGNORECASE,
 )
@@ -60,8 +61,14 @@ def column_of(option: str, name: str, known: Sequence[Any], where: str) -> str:
 def columns_of(
     option: str, text: str | Sequence[str] | None, known: Sequence[Any], where: str
 ) -> list[str]:
-    """The columns that a list names."""
-    return [column_of(option, name, known, where) for name in parts_of(text or (), known)]
+    """The columns that a list names.
+
+    :raises WrongUse: for unknown ones, and for a list of none, as of a shell's empty variable.
+    """
+    names = parts_of(text or (), known)
+    if text and not names:
+        raise WrongUse(f"{option} must name columns, such as a,b, got {text!r}")
+    return [column_of(option, name, known, where) for name in names]
 
 
 def type_of(series: pd.Series[Any]) -> str:

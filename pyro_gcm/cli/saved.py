@@ -74,12 +74,10 @@ class SavedModel:
         :param column: in any normal form of Unicode.
         :raises WrongUse: for another column.
         """
-        where = f"MODEL {self.folder}"
-        name = column_of("--column", column, self.names, where)
+        name = column_of("--column", column, self.names, f"MODEL {self.folder}")
         if name not in self.directions:
-            raise WrongUse(
-                f"--column must have a direction, as {listed([*self.directions])}, got {name!r}"
-            )
+            these = listed([*self.directions])
+            raise WrongUse(f"--column must have a direction (these have: {these}), got {name!r}")
         return name
 
     def grid(self, column: str, values: Sequence[str] | None) -> list[Any] | None:

@@ -188,7 +188,7 @@ def read_card(folder: str | Path) -> dict[str, Any]:
     folder = usable(folder)
     if not folder.is_dir():
         raise FileNotFoundError(f"folder {folder} does not exist, or is no folder")
-    with undamaged(f"{folder}: {CARD}"):
+    with undamaged(f"{folder} has no model that can be read: {CARD}"):
         raw = (folder / CARD).read_bytes()
         card: dict[str, Any] = json.loads(raw)
         card.pop("sha256", None)

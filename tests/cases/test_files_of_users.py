@@ -61,7 +61,9 @@ def test_numbers_in_other_forms_are_no_categories(fit: Any) -> None:
 
 
 def test_other_text_makes_categories(fit: Any) -> None:
-    for levels in (["1", "2", "x"], ["18-25", "26-35"], ["A1", "B2"], ["?", "-"]):
+    versions, addresses, sizes = ["1.2.3", "1.10.0"], ["10.0.0.1", "10.0.0.23"], ["34 56", "38 70"]
+    ranges, codes = ["18-25", "26-35"], ["A1", "B2"]
+    for levels in (["1", "2", "x"], ranges, codes, ["?", "-"], versions, addresses, sizes):
         done = fit(table().assign(job=np.resize(levels, 40)), LATE, "--json")
         assert done.types["job"] == f"text, {len(levels)} values"
 

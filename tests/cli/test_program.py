@@ -151,6 +151,8 @@ WRONG = {
     ),
     f"{DEFAULT} --increasing=income,debts": "--increasing: data.csv has no column 'debts'; did",
     f"{DEFAULT} --increasing=debt --decreasing=debt": "--decreasing both name 'debt'",
+    f"{DEFAULT} --increasing= --decreasing=debt": "--increasing must name columns, such as a,b, ",
+    f"predict {ASK} --keep=,": "--keep must name columns, such as a,b, got",
     f"{DEFAULT} --increasing=debt,debt": "--increasing and --increasing both name 'debt'",
     f"{FIT} --target=income": "must have a value in every row, and 7 of 60 are missing, the first",
     f"{FIT} --target=grade": (
@@ -183,7 +185,7 @@ WRONG = {
     f"predict {ASK} --out=a.txt": "--out must end in .csv, .parquet, .arrow, .feather, got a.txt",
     f"predict {ASK} --out=data.csv": "--out must be another file than the ones that are read, got ",
     f"predict {ASK} --quantiles=0.5": "--quantiles is for models of numbers and times, got a ",
-    f"surface {ASK} --column=job --values=a": "--column must have a direction, as income, debt",
+    f"surface {ASK} --column=job --values=a": "--column must have a direction (these have: income",
     f"required {ASK} --column=dept --probability=0.1": "has no column 'dept'; did you mean 'debt'",
     "fit new.csv --target=a": "DATA must be a file, and there is no new.csv (there are: bad.",
     f"surface {ASK} --column=debt --values=0:10": "or low:high:count, such as 0:100:11, got '0:10'",
@@ -194,6 +196,7 @@ WRONG = {
     f"audit {ASK} --r=debt": "--r and --x are for other predictors, and ",
     "audit half.csv data.csv": "--r must name the columns in which half.csv should increase, as ",
     "info DAMAGED": "card.json was changed",
+    "info .": "MODEL: . has no model that can be read: card.json [Errno 2] No such file",
 }
 ROWS = b"a,b,y\n" + b"1,2,0\n2,3,1\n" * 20
 #: A table that is not what it seems, by its content: the words of the error.

@@ -5,9 +5,9 @@ Ten random 4:1 splits of public sets, and ten simulated ones whose distributions
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,13 +15,12 @@ from scipy.stats import norm
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.isotonic import isotonic_regression
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, cross_val_predict
 
 from pyro_gcm.estimators import GCMRegressor
 from reproduce.curves import judged
 from reproduce.data.ordered_data import REAL, SIMULATED, Array, Table
 from reproduce.runs import Refused, Scores
-from reproduce.study import Study
 
 #: Levels of the quantile models.
 LEVELS = np.linspace(0.025, 0.975, 39)
@@ -32,68 +31,44 @@ _FOLDS = 5
 _HELD = 0.15
 
 
-class Predicted(ABC):
-    """Distributions of y for some rows."""
+class Predicted(NamedTuple):
+    """Distributions of y for n rows.
 
-    #: Share of the rows in which some quantiles cross.
-    crossings = 0.0
+    :param cdf: values [T] -> Pr(y <= value), [n, T].
+    :param quantiles: levels [L] -> [n, L].
+    :param log_density: y [n] -> [n]; None for a distribution without a density.
+    :param crossings: share of the rows in which some quantiles cross.
+    """
 
-    @abstractmethod
-    def cdf(self, values: Array) -> Array:
-        """Pr(y <= value) at values [T], [n, T]."""
-
-    @abstractmethod
-    def quantiles(self, levels: Array) -> Array:
-        """[n, L]."""
-
-    def log_density(self, y: Array) -> Array | None:
-        """[n], or None for a distribution without a density."""
-        return None
+    cdf: Callable[[Array], Array]
+    quantiles: Callable[[Array], Array]
+    log_density: Callable[[Array], Array] | None = None
+    crossings: float = 0.0
 
 
 Predict = Callable[[Table], Predicted]
-
-
-class _Ours(Predicted):
-    def __init__(self, model: GCMRegressor, rows: Table) -> None:
-        self.model, self.columns = model, rows.columns
-
-    def cdf(self, values: Array) -> Array:
-        return self.model.cdf(self.columns, values)
-
-    def quantiles(self, levels: Array) -> Array:
-        return self.model.predict_quantiles(self.columns, levels)
-
-    def log_density(self, y: Array) -> Array:
-        return self.model.log_prob(self.columns, y)
 
 
 def _gcm(response: str, prior: str) -> Callable[[Table, int], Predict]:
     def fit(learn: Table, seed: int) -> Predict:
         options: Any = {"monotonic_cst": learn.directions, "random_state": seed, "prior": prior}
         model = GCMRegressor(response=response, **options).fit(learn.columns, learn.y)
-        return lambda rows: _Ours(model, rows)
+        return lambda rows: Predicted(
+            partial(model.cdf, rows.columns),
+            partial(model.predict_quantiles, rows.columns),
+            partial(model.log_prob, rows.columns),
+        )
 
     return fit
 
 
-class _Scipy(Predicted):
+def _of_scipy(law: Any) -> Predicted:
     """A frozen distribution of scipy, one for every row."""
-
-    def __init__(self, law: Any) -> None:
-        self.law = law
-
-    def cdf(self, values: Array) -> Array:
-        found: Array = self.law.cdf(values[:, None]).T
-        return found
-
-    def quantiles(self, levels: Array) -> Array:
-        found: Array = self.law.ppf(levels[:, None]).T
-        return found
-
-    def log_density(self, y: Array) -> Array:
-        found: Array = self.law.logpdf(y)
-        return found
+    return Predicted(
+        lambda values: law.cdf(values[:, None]).T,
+        lambda levels: law.ppf(levels[:, None]).T,
+        law.logpdf,
+    )
 
 
 def _ngboost(name: str) -> Callable[[Table, int], Predict]:
@@ -106,17 +81,12 @@ def _ngboost(name: str) -> Callable[[Table, int], Predict]:
         except ImportError as error:
             raise Refused(f"NGBoost: pip install ngboost ({error})") from error
         x, y, held = learn.columns, learn.y, _held(len(learn), seed)
-
-        def made(count: int) -> Any:
-            law = getattr(distns, name)
-            options: Any = {"verbose": False, "random_state": seed, "n_estimators": count}
-            return ngboost.NGBRegressor(Dist=law, **options)
-
+        options: Any = {"Dist": getattr(distns, name), "verbose": False, "random_state": seed}
         parts = {"X_val": x[held], "Y_val": y[held], "early_stopping_rounds": 50}
-        first = made(2000).fit(x[~held], y[~held], **parts)
+        first = ngboost.NGBRegressor(**options, n_estimators=2000).fit(x[~held], y[~held], **parts)
         best = 1 + int(first.best_val_loss_itr or 0)
-        model = made(best).fit(x, y)
-        return lambda rows: _Scipy(model.pred_dist(rows.columns).dist)
+        model = ngboost.NGBRegressor(**options, n_estimators=best).fit(x, y)
+        return lambda rows: _of_scipy(model.pred_dist(rows.columns).dist)
 
     return fit
 
@@ -126,21 +96,16 @@ def _held(rows: int, seed: int) -> Any:
     return np.isin(np.arange(rows), order[: int(_HELD * rows)])
 
 
-class _Quantiles(Predicted):
+def _of_quantiles(found: Array, lowest: float, highest: float) -> Predicted:
     """Quantiles [n, L] that were predicted one by one; sorted, with straight lines between them."""
-
-    def __init__(self, found: Array, lowest: float, highest: float) -> None:
-        self.crossings = float((np.diff(found) < 0.0).any(1).mean())
-        inner = np.sort(found, 1)
-        ends = np.minimum(lowest, inner[:, :1]), np.maximum(highest, inner[:, -1:])
-        self._knots = np.hstack([ends[0], inner, ends[1]])
-        self._levels = np.concatenate([[0.0], LEVELS, [1.0]])
-
-    def cdf(self, values: Array) -> Array:
-        return np.stack([np.interp(values, row, self._levels) for row in self._knots])
-
-    def quantiles(self, levels: Array) -> Array:
-        return np.stack([np.interp(levels, self._levels, row) for row in self._knots])
+    inner, levels = np.sort(found, 1), np.concatenate([[0.0], LEVELS, [1.0]])
+    ends = np.minimum(lowest, inner[:, :1]), np.maximum(highest, inner[:, -1:])
+    knots = np.hstack([ends[0], inner, ends[1]])
+    return Predicted(
+        lambda values: np.stack([np.interp(values, row, levels) for row in knots]),
+        lambda asked: np.stack([np.interp(asked, levels, row) for row in knots]),
+        crossings=float((np.diff(found) < 0.0).any(1).mean()),
+    )
 
 
 def _quantile_boosting(learn: Table, seed: int) -> Predict:
@@ -168,26 +133,22 @@ def _quantile_boosting(learn: Table, seed: int) -> Predict:
 
     def predict(rows: Table) -> Predicted:
         found = np.stack([each.predict(rows.columns) for each in models], 1)
-        return _Quantiles(found, y.min(), y.max())
+        return _of_quantiles(found, y.min(), y.max())
 
     return predict
 
 
-class _Steps(Predicted):
-    """Distribution functions [n, U] that are constant between values [U]."""
+def _of_steps(places: Array, below: Array) -> Predicted:
+    """Distribution functions [n, U] that are constant between places [U]."""
+    with_start = np.hstack([np.zeros((len(below), 1)), below])
 
-    def __init__(self, values: Array, below: Array) -> None:
-        self.values, self.below = values, below
+    def quantiles(levels: Array) -> Array:
+        short = (below[:, None] < levels[:, None] - 1e-12).sum(-1)
+        return places[short.clip(max=len(places) - 1)]
 
-    def cdf(self, values: Array) -> Array:
-        at = np.searchsorted(self.values, values, side="right")
-        return np.hstack([np.zeros((len(self.below), 1)), self.below])[:, at]
-
-    def quantiles(self, levels: Array) -> Array:
-        at = [
-            (self.below < level - 1e-12).sum(1).clip(max=len(self.values) - 1) for level in levels
-        ]
-        return np.stack([self.values[each] for each in at], 1)
+    return Predicted(
+        lambda values: with_start[:, np.searchsorted(places, values, side="right")], quantiles
+    )
 
 
 def _isotonic(learn: Table, seed: int) -> Predict:
@@ -197,15 +158,14 @@ def _isotonic(learn: Table, seed: int) -> Predict:
     1{y <= t} on the score. The scores of the training rows are of boosters that did not see them.
     """
     x, y = learn.columns, learn.y
-    folds = list(KFold(_FOLDS, shuffle=True, random_state=seed).split(x))
+    folds = KFold(_FOLDS, shuffle=True, random_state=seed)
 
     def made(trees: int) -> HistGradientBoostingRegressor:
         options: Any = {"early_stopping": False, "random_state": seed}
-        return HistGradientBoostingRegressor(
-            max_iter=trees, monotonic_cst=learn.directions, **options
-        )
+        options |= {"monotonic_cst": learn.directions, "max_iter": trees}
+        return HistGradientBoostingRegressor(**options)
 
-    stages = judged.trees_by_folds(made, x, y, folds, _TREES)
+    stages = np.stack([cross_val_predict(made(trees), x, y, cv=folds) for trees in _TREES])
     best = int(np.square(stages - y).mean(1).argmin())
     booster = made(_TREES[best]).fit(x, y)
     values, (scores, place) = np.unique(y), np.unique(stages[best], return_inverse=True)
@@ -214,16 +174,12 @@ def _isotonic(learn: Table, seed: int) -> Predict:
     for value in values:
         share = np.bincount(place, weights=y <= value) / weight
         fitted.append(isotonic_regression(share, sample_weight=weight, increasing=False))
-    table = np.stack(fitted, 1)  # [scores, values]
 
     def predict(rows: Table) -> Predicted:
         score = booster.predict(rows.columns)
         # Between two scores of the training rows, a straight line between their distributions.
-        at = np.interp(score, scores, np.arange(len(scores)))
-        low = np.floor(at).astype(int)
-        share = (at - low)[:, None]
-        high = np.minimum(low + 1, len(scores) - 1)
-        return _Steps(values, (1.0 - share) * table[low] + share * table[high])
+        below = [np.interp(score, scores, share) for share in fitted]
+        return _of_steps(values, np.stack(below, 1))
 
     return predict
 
@@ -234,7 +190,7 @@ def _linear(learn: Table, seed: int) -> Predict:
     error = learn.y - model.predict(learn.columns)
     freedom = max(1, len(error) - 1 - learn.columns.shape[1])
     spread = float(np.sqrt(np.square(error).sum() / freedom))
-    return lambda rows: _Scipy(norm(model.predict(rows.columns), spread))
+    return lambda rows: _of_scipy(norm(model.predict(rows.columns), spread))
 
 
 METHODS: dict[str, Callable[[Table, int], Predict]] = {
@@ -249,8 +205,8 @@ METHODS: dict[str, Callable[[Table, int], Predict]] = {
 }
 
 
-QUICK_ROWS = 150
-#: Thresholds of the integral that is the CRPS, the same for all methods.
+#: Thresholds of the integral that is the CRPS, the same for all methods: middles of equal steps
+#: from half a range below training outcomes to half a range above.
 _THRESHOLDS = 400
 _COVERAGES = (0.5, 0.8, 0.95)
 #: The metrics of a table, in this order.
@@ -258,24 +214,16 @@ METRICS = ("log score", "CRPS", "mean |F - F0|", *(f"coverage {c:.0%}" for c in 
 WIDTHS = (*(f"width {c:.0%}" for c in _COVERAGES), "crossings", "seconds of a fit")
 
 
-def thresholds(y: Array) -> Array:
-    """Middles of equal steps from half a range below training outcomes to half a range above."""
-    low, high = y.min(), y.max()
-    margin = 0.5 * (high - low)
-    edges = np.linspace(low - margin, high + margin, _THRESHOLDS + 1)
-    middles: Array = 0.5 * (edges[1:] + edges[:-1])
-    return middles
-
-
 def scores(predicted: Predicted, learn: Table, test: Table) -> Scores:
     """Scores of distributions of test rows; no log score without a density."""
-    values = thresholds(learn.y)
+    low, high = learn.y.min(), learn.y.max()
+    step = 2.0 * (high - low) / _THRESHOLDS
+    values = 0.5 * (3.0 * low - high) + step * (np.arange(_THRESHOLDS) + 0.5)
     below = predicted.cdf(values)
-    gaps = np.square(below - (test.y[:, None] <= values)).sum(1) * (values[1] - values[0])
+    gaps = np.square(below - (test.y[:, None] <= values)).sum(1) * step
     found = {"CRPS": float(gaps.mean()), "crossings": predicted.crossings}
-    density = predicted.log_density(test.y)
-    if density is not None:
-        found["log score"] = float(density.mean())
+    if predicted.log_density is not None:
+        found["log score"] = float(predicted.log_density(test.y).mean())
     tails = [0.5 - 0.5 * c for c in _COVERAGES]
     ends = predicted.quantiles(np.array([*tails, *(1.0 - tail for tail in tails)]))
     for place, coverage in enumerate(_COVERAGES):
@@ -299,14 +247,4 @@ def widths(table: pd.DataFrame, name: str) -> str:
     return judged.report(table, name, METHODS, WIDTHS)
 
 
-STUDY = Study(
-    *(
-        "distribution",
-        str(__doc__),
-        [*REAL, SIMULATED],
-        METHODS,
-        judged.runner(METHODS, scores),
-        "13",
-    ),
-    quick={"rows": QUICK_ROWS},
-)
+STUDY = judged.study("distribution", __doc__, [*REAL, SIMULATED], METHODS, scores, "13")

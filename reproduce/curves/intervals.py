@@ -18,7 +18,6 @@ from reproduce.curves import judged
 from reproduce.curves.distribution import METHODS as DISTRIBUTIONS
 from reproduce.data.ordered_data import REAL, SIMULATED, Array, Table
 from reproduce.runs import Scores
-from reproduce.study import Study
 
 COVERAGE = 0.9
 #: Share of the training rows with which the quantiles of a booster are made conformal.
@@ -110,8 +109,6 @@ def report(table: pd.DataFrame, name: str) -> str:
     return judged.report(table, name, METHODS, METRICS)
 
 
-STUDY = Study(
-    *("intervals", str(__doc__), [*REAL, SIMULATED], METHODS, judged.runner(METHODS, scores), "13"),
-    quick={"rows": 150},
-    needs={"mapie": "rivals"},
+STUDY = judged.study(
+    *("intervals", __doc__, [*REAL, SIMULATED], METHODS, scores, "13"), needs={"mapie": "rivals"}
 )

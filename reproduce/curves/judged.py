@@ -7,23 +7,31 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from reproduce.data.ordered_data import SIMULATED, Array, Table, split
+from reproduce.data.ordered_data import SIMULATED, Table, split
 from reproduce.rendering.tables import compared
 from reproduce.runs import Fit, Scores
+from reproduce.study import Study
 
 #: Name -> function (training rows, seed) -> prediction of other rows.
 Methods = Mapping[str, Callable[[Table, int], Callable[[Table], Any]]]
 
 
-def runner(
-    methods: Methods, scores: Callable[[Any, Table, Table], Scores], levels: int = 0
-) -> Callable[..., Scores]:
-    """The `run` of a study: scores of (prediction of test rows, training rows, test rows).
+def study(
+    name: str,
+    about: str | None,
+    datasets: Iterable[str],
+    methods: Methods,
+    scores: Callable[[Any, Table, Table], Scores],
+    page: str,
+    levels: int = 0,
+    **options: Any,
+) -> Study:
+    """A study whose scores are of (prediction of test rows, training rows, test rows).
 
     :param levels: of simulated tables; 0 where y is a number.
+    :param options: others of `Study`.
     """
 
     def run(fit: Fit, device: str = "cpu") -> Scores:
@@ -36,29 +44,7 @@ def runner(
             scored = scores(predict(test), learn, test)
         return {**scored, "seconds of a fit": spent, "seconds": spent, "epochs": 0}
 
-    return run
-
-
-def trees_by_folds(
-    make: Callable[[int], Any],
-    x: Array,
-    y: Array,
-    folds: Iterable[tuple[Array, Array]],
-    trees: Sequence[int],
-) -> Array:
-    """Predictions [trees, n] of rows by boosters that did not see them, for numbers of trees.
-
-    :param make: number of trees -> a booster of scikit-learn, of events if y is 0 or 1.
-    """
-    stages = np.zeros((len(trees), len(y)))
-    for seen, unseen in folds:
-        model = make(trees[-1]).fit(x[seen], y[seen])
-        probable = hasattr(model, "predict_proba")
-        every = (model.staged_predict_proba if probable else model.staged_predict)(x[unseen])
-        for number, prediction in enumerate(every, 1):
-            if number in trees:
-                stages[trees.index(number), unseen] = prediction[:, 1] if probable else prediction
-    return stages
+    return Study(*(name, str(about), datasets, methods, run, page), quick={"rows": 150}, **options)
 
 
 def report(table: pd.DataFrame, name: str, methods: Methods, metrics: Sequence[str]) -> str:

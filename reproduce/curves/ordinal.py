@@ -13,15 +13,15 @@ import numpy as np
 import pandas as pd
 import torch
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.metrics import cohen_kappa_score
-from sklearn.model_selection import StratifiedKFold
+from sklearn.metrics import cohen_kappa_score, log_loss
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
 from pyro_gcm.estimators import GCMOrdinal
 from reproduce.curves import judged
 from reproduce.data.ordered_data import ORDINAL, SIMULATED, Array, Table
 from reproduce.runs import Scores
-from reproduce.study import Study
 
 #: Probabilities [n, L] of rows; the rows of levels of a table of boosting may not sum to 1.
 Predict = Callable[[Table], Array]
@@ -50,39 +50,25 @@ def _proportional_odds(learn: Table, seed: int) -> Predict:
     """statsmodels' OrderedModel with the logistic link; linear in the columns."""
     from statsmodels.miscmodels.ordinal_model import OrderedModel
 
-    loc, scale = learn.columns.mean(0), learn.columns.std(0)
-    kept = scale > 0.0
-    seen, y = np.unique(learn.y.astype(int), return_inverse=True)
-
-    def standard(rows: Table) -> Array:
-        columns: Array = ((rows.columns - loc) / np.where(kept, scale, 1.0))[:, kept]
-        return columns
-
-    x = standard(learn)
+    units = StandardScaler().fit(learn.columns)
+    x, (seen, y) = (
+        units.transform(learn.columns),
+        np.unique(learn.y.astype(int), return_inverse=True),
+    )
+    # Columns that no constant and no earlier columns make up.
+    triangle = np.linalg.qr(np.hstack([np.ones((len(x), 1)), x]), "r")
+    pivots = np.abs(np.diag(triangle))[1:] > 1e-9 * len(x)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        pivots = _independent(x)
         model = OrderedModel(y, x[:, pivots], distr="logit")
         fitted = model.fit(method="bfgs", maxiter=500, disp=False)
 
     def predict(rows: Table) -> Array:
-        found = np.zeros((len(rows), learn.levels))
-        found[:, seen] = fitted.model.predict(fitted.params, exog=standard(rows)[:, pivots])
+        found, columns = np.zeros((len(rows), learn.levels)), units.transform(rows.columns)
+        found[:, seen] = fitted.model.predict(fitted.params, exog=columns[:, pivots])
         return found
 
     return predict
-
-
-def _independent(x: Array) -> list[int]:
-    """Columns that no constant and no earlier columns make up."""
-    found: list[int] = []
-    basis = np.ones((len(x), 1))
-    for at in range(x.shape[1]):
-        wider = np.hstack([basis, x[:, [at]]])
-        if np.linalg.matrix_rank(wider) > basis.shape[1]:
-            basis = wider
-            found.append(at)
-    return found
 
 
 class CumulativeLink(nn.Module):
@@ -110,11 +96,10 @@ class CumulativeLink(nn.Module):
 
 def _neural(learn: Table, seed: int) -> Predict:
     """Adam; the number of epochs is that which was best on 15 % of the rows."""
-    loc, scale = learn.columns.mean(0), learn.columns.std(0)
-    scale = np.where(scale > 0.0, scale, 1.0)
+    units = StandardScaler().fit(learn.columns)
 
     def tensor(rows: Table) -> Tensor:
-        return torch.tensor((rows.columns - loc) / scale, dtype=torch.float32)
+        return torch.tensor(units.transform(rows.columns), dtype=torch.float32)
 
     x, y = tensor(learn), torch.tensor(learn.y.astype(int))
     held = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed)) < 0.15 * len(y)
@@ -178,14 +163,15 @@ def _event(learn: Table, event: Any, seed: int) -> Callable[[Array], Array]:
 
     def made(trees: int) -> HistGradientBoostingClassifier:
         options: Any = {"early_stopping": False, "random_state": seed}
-        return HistGradientBoostingClassifier(
-            max_iter=trees, monotonic_cst=learn.directions, **options
-        )
+        options |= {"monotonic_cst": learn.directions, "max_iter": trees}
+        return HistGradientBoostingClassifier(**options)
 
-    folds = StratifiedKFold(min(_FOLDS, fewest), shuffle=True, random_state=seed)
-    p = judged.trees_by_folds(made, x, y, folds.split(x, y), _TREES)
-    losses = -np.log(np.where(y == 1, p, 1.0 - p)).sum(1)
-    model = made(_TREES[int(losses.argmin())]).fit(x, y)
+    folds: Any = {"cv": StratifiedKFold(min(_FOLDS, fewest), shuffle=True, random_state=seed)}
+    stages = [
+        cross_val_predict(made(trees), x, y, **folds, method="predict_proba") for trees in _TREES
+    ]
+    losses = [log_loss(y, probability) for probability in stages]
+    model = made(_TREES[int(np.argmin(losses))]).fit(x, y)
     return lambda columns: model.predict_proba(columns)[:, 1]
 
 
@@ -199,8 +185,8 @@ METHODS: dict[str, Callable[[Table, int], Predict]] = {
 }
 
 
-#: Levels of the simulated tables, and rows of --quick.
-LEVELS, QUICK_ROWS = 5, 150
+#: Levels of the simulated tables.
+LEVELS = 5
 #: The smallest probability of a level, of all methods.
 FLOOR = 1e-4
 #: The metrics of a table, in this order.
@@ -240,14 +226,6 @@ def report(table: pd.DataFrame, name: str) -> str:
     return judged.report(table, name, METHODS, METRICS)
 
 
-STUDY = Study(
-    *(
-        "ordinal",
-        str(__doc__),
-        [*ORDINAL, SIMULATED],
-        METHODS,
-        judged.runner(METHODS, scores, LEVELS),
-        "12",
-    ),
-    quick={"rows": QUICK_ROWS},
+STUDY = judged.study(
+    *("ordinal", __doc__, [*ORDINAL, SIMULATED], METHODS, scores, "12"), levels=LEVELS
 )

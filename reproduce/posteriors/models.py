@@ -13,7 +13,6 @@ from pyro_gcm import GCM, IGCM
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import (
     AmortizedGuide,
-    AxisMap,
     Conditional,
     ConditionalFlow,
     ConditionalMultivariateNormal,
@@ -21,13 +20,21 @@ from pyro_gcm.nets import (
     RevenueGuide,
 )
 from pyro_gcm.responses import Ordinal, Survival
-from reproduce.posteriors.joints import Problem
+from reproduce.posteriors.quadrature import Problem
 from reproduce.posteriors.references import PROBLEMS
 
 FAMILIES: dict[str, Any] = {
     "normal": dist.Normal,
     "logistic": dist.Logistic,
     "laplace": dist.Laplace,
+}
+
+
+#: The end of a guide's name -> a network from so many columns to a distribution of z.
+NETWORKS: dict[str, Any] = {
+    "": lambda columns, dim, hidden: Conditional(dist.Normal, columns, (dim,), hidden),
+    "full": ConditionalMultivariateNormal,
+    "flow": ConditionalFlow,
 }
 
 
@@ -53,7 +60,7 @@ def _costs(p: Problem, loc: float = 0.0, scale: float = 1.0) -> Part:
     """c ~ family(c_loc + c_slope z, c_scale), less `loc` and over `scale`."""
     family, slope = FAMILIES[p.numbers["family"]], _array(p, "c_slope") / scale
     width = _array(p, "c_scale") / scale
-    center = (torch.tensor(p.numbers.get("c_loc", [0.0]), dtype=torch.float64) - loc) / scale
+    center = (_array(p, "c_loc") - loc) / scale
 
     def costs(z: Tensor) -> Any:
         """For z [..., D], where a D above 1 is one z for each cost."""
@@ -75,17 +82,10 @@ def _noise(p: Problem) -> Part:
     return Part(lambda x: dist.Normal(loc + 0.0 * x.double(), scale + 0.0 * x.double()).to_event(1))
 
 
-class Axis(AxisMap):
-    """A position on the axis of times, times the slopes `axis`."""
-
-    def __init__(self, problem: Problem) -> None:
-        slopes = _array(problem, "axis")
-        super().__init__(slopes.shape[:-1], 0)
-        self.straight = slopes
-
-    def weights(self) -> Tensor:
-        """[(members,) (G,) K, 1]."""
-        return self.straight
+@torch.no_grad()
+def _fill(raw: Tensor, weight: Tensor) -> None:
+    """Give a layer positive weights softplus(10 raw) / 10."""
+    raw.copy_(torch.log(torch.expm1(10.0 * weight)) / 10.0)
 
 
 def model_of(name: str, guide: str | None = None, seed: int = 0) -> Any:
@@ -125,17 +125,16 @@ def _gcm(p: Problem, options: dict[str, Any]) -> Any:
 
 
 def _members(p: Problem, options: dict[str, Any]) -> Any:
-    count = len(p["c_loc"])
+    loc, scale = _array(p, "c_loc"), _array(p, "c_scale")
+    count = len(loc)
+
+    def costs(covariates: Tensor) -> Any:
+        """For z, and what a member makes of x, which moves no cost."""
+        member = covariates[..., :count].argmax(-1)
+        return dist.Logistic(loc[member], scale[member]).to_event(1)
+
     options |= {"members": count, "hidden": 4, "alternatives": 1, "costs": 2}
-    model = MemberGCM(1, 1, cost_family="logistic", revenue_map=_map(p), **options).double()
-    costs: Any = model.cost_net
-    with torch.no_grad():
-        for parameter in costs.parameters():
-            parameter.zero_()
-        costs.loc_bias.copy_(torch.tensor(p.numbers["c_loc"]))
-        steep = 1.0 / torch.tensor(p.numbers["c_scale"]).double() - costs._LEAST
-        costs.steepness_bias.copy_(torch.log(torch.expm1(steep)) - costs._SHIFT)
-    return model
+    return MemberGCM(1, 1, cost_family=Part(costs), revenue_map=_map(p), **options)
 
 
 def _guides(name: str | None, z_dim: int, k_dim: int, x_r: tuple[int, int]) -> dict[str, Any]:
@@ -145,50 +144,38 @@ def _guides(name: str | None, z_dim: int, k_dim: int, x_r: tuple[int, int]) -> d
     :param k_dim: coordinates of the kernel of an IGCM, which has no flow; 0 for a GCM.
     :param x_r: numbers of columns of x and r.
     """
-    kind, _, end = (name or "prior").partition("_")
-    reads_y = kind == "posterior"
-
-    def made(columns: int, dim: int) -> nn.Module:
-        if end:
-            network = ConditionalFlow if end == "flow" else ConditionalMultivariateNormal
-            return network(columns, dim, hidden=16)
-        return Conditional(dist.Normal, columns, (dim,), 16)
-
-    if kind == "prior":
+    if name in (None, "prior"):
         return {} if name is None else {"guide": name}
+    kind, _, network = name.partition("_")
+    make, reads_y = NETWORKS[network], kind == "posterior"
+    columns = sum(x_r) + 1 if reads_y else x_r[0]
+    of_z, of_k = (PosteriorGuide,) * 2 if reads_y else (AmortizedGuide, RevenueGuide)
     with torch.random.fork_rng():
         torch.manual_seed(6)
-        columns = sum(x_r) + 1 if reads_y else x_r[0]
-        wrap: Any = PosteriorGuide if reads_y else AmortizedGuide
-        found = {"guide": wrap(made(columns, z_dim))}
-        if k_dim and end != "flow":
-            wrap = PosteriorGuide if reads_y else RevenueGuide
-            found["kernel_guide"] = wrap(made(sum(x_r) + reads_y, k_dim))
+        found: Any = {"guide": of_z(make(columns, z_dim, hidden=16))}
+        if k_dim and network != "flow":
+            found["kernel_guide"] = of_k(make(sum(x_r) + reads_y, k_dim, hidden=16))
     return found
 
 
 def _kernel(p: Problem, options: dict[str, Any]) -> Any:
     parts: Any = {"prior": _prior(p), "cost_family": _costs(p)}
     model = IGCM(1, 1, k_dim=2, z_dim=1, dr_net=_noise(p), **parts, **options).double()
-    with torch.no_grad():
-        weight = torch.tensor([p.numbers["loading"]], dtype=torch.float64)
-        model.loading.raw_weight.copy_(torch.log(torch.expm1(10.0 * weight)) / 10.0)
+    _fill(model.loading.raw_weight, _array(p, "loading"))
     return model
 
 
 def _times(p: Problem, options: dict[str, Any]) -> Any:
-    model = _gcm(p, options | {"response": Survival(horizon=1.0)})
-    model.response.axis = Axis(p)
+    model = _gcm(p, options | {"response": Survival(horizon=1.0, knots=0)})
+    axis = model.response.axis
+    _fill(axis.linear.raw_weight, _array(p, "axis") - axis.smallest_slope)
     return model
 
 
 def _levels(p: Problem, options: dict[str, Any]) -> Any:
-    thresholds = torch.tensor(p.numbers["thresholds"], dtype=torch.float64)
-    response = Ordinal(levels=thresholds.shape[1] + 1)
-    model = _gcm(p, options | {"response": response})
-    with torch.no_grad():
-        gaps = thresholds.diff() - 1e-3  # which the response adds to each
-        response.gaps.raw_weight.copy_(torch.log(torch.expm1(10.0 * gaps)) / 10.0)
+    thresholds = _array(p, "thresholds")
+    model = _gcm(p, options | {"response": Ordinal(levels=thresholds.shape[1] + 1)})
+    _fill(model.response.gaps.raw_weight, thresholds.diff() - 1e-3)  # which the response adds
     return model
 
 

@@ -1,4 +1,4 @@
-"""Moments of a posterior by quadrature of a joint density, with numpy alone.
+"""The joint densities of the nine problems, and moments of their posteriors, by quadrature.
 
 Every cost is cut at the points with which it is compared. The outcome depends on the cells in which
 the costs lie and on nothing else, so that a sum over all combinations of cells that agree with it
@@ -8,46 +8,45 @@ needs no formula for the probability of an order event.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
 Array = npt.NDArray[np.float64]
-#: Scales from its location, or from the end of a cell, beyond which a cost is not followed.
-REACH = {"normal": 12.0, "logistic": 45.0, "laplace": 45.0}
+INF = np.inf
+#: Costs by name, and scales from its location, or from the end of a cell, beyond which a cost is
+#: not followed.
+FAMILIES: dict[str, tuple[Any, float]] = {
+    "normal": (stats.norm, 12.0),
+    "logistic": (stats.logistic, 45.0),
+    "laplace": (stats.laplace, 45.0),
+}
+#: Standard deviations of a prior beyond which a latent coordinate is not followed.
+FAR = 10.0
 
 
-def normal(value: Any, loc: Any, scale: Any) -> Any:
-    """Density of N(loc, scale^2)."""
-    return np.exp(-0.5 * ((value - loc) / scale) ** 2) / (scale * np.sqrt(2.0 * np.pi))
+@dataclass(frozen=True)
+class Problem:
+    """A model with fixed numbers, and rows whose posterior is asked for.
 
+    :param numbers: all constants of the story.
+    :param x, r, y: the rows, [B, x_dim], [B, r_dim] and [B], or [B, 3] of (lower, upper, entry)
+        for times.
+    """
 
-def density(family: str, value: Any, loc: Any, scale: Any) -> Any:
-    """Density of a cost of a family."""
-    if family == "normal":
-        return normal(value, loc, scale)
-    tail = np.exp(-np.abs(value - loc) / scale)
-    return tail / (1.0 + tail) ** 2 / scale if family == "logistic" else tail / (2.0 * scale)
+    numbers: Mapping[str, Any]
+    x: Sequence[Sequence[float]]
+    r: Sequence[Sequence[float]]
+    y: Sequence[Any]
 
-
-def nodes(low: Any, high: Any, panels: int) -> tuple[Array, Array]:
-    """Gauss-Legendre nodes and weights between ends [...], eight to a panel, [..., n]."""
-    at, weights = np.polynomial.legendre.leggauss(8)
-    starts = np.arange(panels)[:, None]
-    share = ((starts + 0.5 * (at + 1.0)) / panels).ravel()
-    width = np.asarray(high - low, dtype=float)[..., None]
-    places = np.asarray(low, dtype=float)[..., None] + width * share
-    return places, width * np.tile(0.5 * weights / panels, panels)
-
-
-def line(low: float, high: float, panels: int, axis: int, axes: int) -> tuple[Array, Array]:
-    """Nodes and weights of one latent coordinate, along one of so many axes of a grid."""
-    shape = [1] * axes
-    shape[axis] = -1
-    places, weights = nodes(low, high, panels)
-    return places.reshape(shape), weights.reshape(shape)
+    def __getitem__(self, name: str) -> Any:
+        """A constant as an array."""
+        return np.asarray(self.numbers[name], dtype=float)
 
 
 class Cell(NamedTuple):
@@ -62,44 +61,89 @@ class Cell(NamedTuple):
     finite: Any
 
 
-def between(family: str, loc: Any, scale: float, low: Any, high: Any, panels: int = 24) -> Cell:
+def nodes(low: Any, high: Any, panels: int) -> tuple[Array, Array]:
+    """Gauss-Legendre nodes and weights between ends [...], eight to a panel, [..., n]."""
+    at, weights = np.polynomial.legendre.leggauss(8)
+    share = ((np.arange(panels)[:, None] + 0.5 * (at + 1.0)) / panels).ravel()
+    width = np.asarray(high - low, dtype=float)[..., None]
+    places = np.asarray(low, dtype=float)[..., None] + width * share
+    return places, width * np.tile(0.5 * weights / panels, panels)
+
+
+def between(family: str, loc: Any, scale: Any, low: Any, high: Any, panels: int = 24) -> Cell:
     """The cell [low, high) of a cost, whose ends may be infinite or depend on the latents."""
-    loc, low, high = (np.asarray(value, dtype=float) for value in (loc, low, high))
-    far = REACH[family] * scale
-    low = np.where(np.isinf(low), np.minimum(loc, np.where(np.isinf(high), loc, high)) - far, low)
-    high = np.where(np.isinf(high), np.maximum(loc, low) + far, high)
+    law, reach = FAMILIES[family]
+    low, high = (np.asarray(value, dtype=float) for value in (low, high))
+    start = np.minimum(loc, np.where(np.isinf(high), loc, high)) - reach * scale
+    low = np.where(np.isinf(low), start, low)
+    high = np.where(np.isinf(high), np.maximum(loc, low) + reach * scale, high)
     middle = np.clip(loc, low, high)  # where some densities have a kink
-    moments: list[Any] = [0.0, 0.0, 0.0]
+    sums: list[Any] = [0.0, 0.0, 0.0]
     for a, b in ((low, middle), (middle, high)):
         places, weights = nodes(a, b, panels)
-        share = weights * density(family, places, loc[..., None], scale)
-        moments = [m + (share * places**p).sum(-1) for p, m in enumerate(moments)]
-    mass, first, second = moments
+        share = weights * law.pdf(places, np.asarray(loc)[..., None], np.asarray(scale)[..., None])
+        sums = [total + (share * places**p).sum(-1) for p, total in enumerate(sums)]
+    mass, first, second = sums
     return Cell(mass, first, second, mass)
 
 
-def at_point(family: str, loc: Any, scale: float, point: float, slope: float) -> Cell:
-    """A cost at a point that moves by `slope` with what was observed: a density, not a mass."""
-    mass = slope * density(family, point, loc, scale)
-    return Cell(mass, mass * point, mass * point**2, mass)
+def latents(p: Problem, row: int, panels: int) -> tuple[dict[str, Array], Any]:
+    """The values of each latent coordinate on a grid, which broadcast, and the weights there.
 
-
-class Joint(NamedTuple):
-    """p(latents, c, what was observed) of one row, on a grid of the latents.
-
-    :param latents: name of each coordinate -> its values on the grid, which broadcast.
-    :param weight: density of the latents and of what was observed but y, times the weights of the
-        quadrature.
-    :param costs: name of each cost -> its cells.
-    :param agrees: whether the outcome agrees with the cells in which the costs lie.
-    :param selected: probability of the row to be in the data at all.
+    z ~ N(z_loc + z_slope x, 1), k ~ N(0, I) with r ~ N(dr_loc + loading k, dr_scale), or z uniform
+    over members. The weights have the density of what was observed but y.
     """
+    if "z_loc" not in p.numbers:
+        z = np.eye(len(p["c_loc"]))
+        return {f"z[{d}]": column for d, column in enumerate(z)}, np.full(len(z), 1.0 / len(z))
+    loc = p["z_loc"] + p["z_slope"] * p.x[row][0]
+    means = {f"z[{d}]": mean for d, mean in enumerate(loc)}
+    means |= {f"k[{j}]": 0.0 for j in range(len(p.numbers.get("loading", ())))}
+    lines = [nodes(mean - FAR, mean + FAR, panels) for mean in means.values()]
+    along = [np.ix_(*parts) for parts in zip(*lines, strict=True)]
+    grid, weight = dict(zip(means, along[0], strict=True)), math.prod(along[1])
+    for name, mean in means.items():
+        weight = weight * stats.norm.pdf(grid[name], mean)
+    if "loading" in p.numbers:
+        mean = p["dr_loc"] + sum(w * grid[f"k[{j}]"] for j, w in enumerate(p["loading"]))
+        weight = weight * stats.norm.pdf(p.r[row][0], mean, p["dr_scale"])
+    return grid, weight
 
-    latents: dict[str, Array]
-    weight: Array
-    costs: Mapping[str, Sequence[Cell]]
-    agrees: Callable[[tuple[int, ...]], bool]
-    selected: float = 1.0
+
+def cells(p: Problem, row: int, k: tuple[int, ...], grid: Mapping[str, Array]) -> dict[int, Cell]:
+    """The cells of a cost: 0 below both of the ends that y has, 1 between, and 2 above both.
+
+    An event at an end is that all costs of an alternative are below it; y says that it happened at
+    the upper end, and not at the lower one. Ends are h(r) = map r, or the k of an implicit model,
+    and where y is a time or a level they move along its axis.
+    """
+    family, y, r = p.numbers["family"], p.y[row], np.asarray(p.r[row])
+    member = () if "z_loc" in p.numbers else (slice(None),)  # whose constants are an axis of all
+    own = (*member, *k)
+    loc, scale = p["c_loc"][own], p["c_scale"][own]
+    if not member:
+        loc = loc + p["c_slope"][k] * grid[f"z[{k[0] if len(p['z_loc']) > 1 else 0}]"]
+    h: Any = p["map"][own] @ r if "map" in p.numbers else r[k[-1] % len(r)]
+    h = grid.get(f"k[{k[0]}]", h)
+    if "axis" in p.numbers:
+        slope = p["axis"][k].item()
+        with np.errstate(divide="ignore"):
+            low, high = h + slope * np.log(y[:2])
+    else:
+        steps = p["thresholds"][k] if "thresholds" in p.numbers else [0.0]
+        ends = [INF, *(h - step for step in steps), -INF]
+        low, high = ends[y + 1], ends[y]
+    edges = enumerate(itertools.pairwise((-INF, low, high, INF)))
+    found = {at: between(family, loc, scale, a, b) for at, (a, b) in edges if np.any(a < b)}
+    if 1 not in found:  # an exact time, and so a density
+        mass = slope / y[0] * FAMILIES[family][0].pdf(low, loc, scale)
+        found[1] = Cell(mass, mass * low, mass * low**2, mass)
+    if "never" in p.numbers:  # an infinite cost is above all ends
+        never = p["never"][k[0]]
+        found = {at: Cell(*((1.0 - never) * part for part in c)) for at, c in found.items()}
+        top = max(found)
+        found[top] = found[top]._replace(mass=found[top].mass + never)
+    return found
 
 
 class Moments(NamedTuple):
@@ -110,36 +154,38 @@ class Moments(NamedTuple):
     log_evidence: float
 
 
-def moments(joint: Joint) -> Moments:
-    """Sum over the grid and over the combinations of cells that agree with the outcome.
+def moments(p: Problem, row: int, panels: int) -> Moments:
+    """Sum over a grid of the latents and over the combinations of cells that agree with y.
 
     Moments of a cost that may be infinite are those of its finite values; `c[..] infinite` is the
     probability that it is not finite.
     """
-    names, cells = list(joint.costs), list(joint.costs.values())
-    sums: dict[str, Array] = {name: np.zeros(3) for name in (*joint.latents, *names)}
-    total = 0.0
-    for at in itertools.product(*(range(len(own)) for own in cells)):
-        if not joint.agrees(at):
+    grid, weight = latents(p, row, panels)
+    places = [*np.ndindex(p["c_loc"].shape["z_loc" not in p.numbers :])]
+    costs = {f"c[{','.join(map(str, k))}]": cells(p, row, k, grid) for k in places}
+    sums: dict[str, Any] = {name: np.zeros(3) for name in (*grid, *costs)}
+    total, is_time = 0.0, "axis" in p.numbers
+    for at in itertools.product(*costs.values()):
+        groups: Any = itertools.groupby(zip(places, at, strict=True), lambda pair: pair[0][:-1])
+        first = min(max(label for _, label in group) for _, group in groups)
+        if first != 1 or (is_time and p.y[row][0] == p.y[row][1] and sum(at) > 1):
             continue
-        chosen = [own[i] for own, i in zip(cells, at, strict=True)]
-        mass: Any = joint.weight
-        for cell in chosen:
-            mass = mass * cell.mass
+        chosen = [own[label] for own, label in zip(costs.values(), at, strict=True)]
+        mass = weight * math.prod(cell.mass for cell in chosen)
         total += float(mass.sum())
-        for name, value in joint.latents.items():
-            sums[name] += [float((mass * value**p).sum()) for p in range(3)]
-        for k, (name, cell) in enumerate(zip(names, chosen, strict=True)):
-            rest: Any = joint.weight
-            for other in (*chosen[:k], *chosen[k + 1 :]):
-                rest = rest * other.mass
-            own = (cell.finite, cell.first, cell.second)
-            sums[name] += [float((rest * part).sum()) for part in own]
+        for name, value in grid.items():
+            sums[name] += [float((mass * value**power).sum()) for power in range(3)]
+        for number, (name, cell) in enumerate(zip(costs, chosen, strict=True)):
+            rest = weight * math.prod(c.mass for c in (*chosen[:number], *chosen[number + 1 :]))
+            parts = cell.finite, cell.first, cell.second
+            sums[name] += [float((rest * part).sum()) for part in parts]
     mean = {name: s[1] / s[0] for name, s in sums.items()}
     sd = {name: float(np.sqrt(s[2] / s[0] - mean[name] ** 2)) for name, s in sums.items()}
-    for name in names:
+    for name in costs if "never" in p.numbers else ():
         never = 1.0 - sums[name][0] / total
-        if any(np.any(cell.mass != cell.finite) for cell in joint.costs[name]):
-            mean[f"{name} infinite"], sd[f"{name} infinite"] = never, np.sqrt(never * (1.0 - never))
-    evidence = total / float(joint.weight.sum()) / joint.selected
-    return Moments(mean, sd, float(np.log(evidence)))
+        mean[f"{name} infinite"], sd[f"{name} infinite"] = never, np.sqrt(never * (1.0 - never))
+    log_evidence = float(np.log(total / weight.sum()))
+    if is_time and (entry := p.y[row][2]) > 0.0:  # of rows that were there by then
+        entered = replace(p, y=[[entry, INF, 0.0]] * len(p.y))
+        log_evidence -= moments(entered, row, panels).log_evidence
+    return Moments(mean, sd, log_evidence)

@@ -22,6 +22,7 @@ from pyro.ops.stats import effective_sample_size
 from torch import Tensor
 
 from pyro_gcm import fit, one_thread
+from pyro_gcm.diagnostics import guide_draws
 from pyro_gcm.inference import uncollapse
 from reproduce.posteriors.models import model_of, rows_of
 from reproduce.posteriors.quadrature import Moments
@@ -85,43 +86,30 @@ def trained(name: str, guide: str, seed: int, size: float) -> Any:
 
 def of_guide(name: str, guide: str | None, seed: int, size: float) -> Drawn:
     """Draws of a trained guide itself."""
-    model, count = trained(name, str(guide), seed, size), int(DRAWS * size)
-    data = [part.repeat(count, *[1] * (part.dim() - 1)) for part in rows_of(name)]
-    pyro.set_rng_seed(seed)
-    with torch.no_grad(), one_thread():
-        guide_of = model.training_pair(model.objective).guide
-        nodes: Any = poutine.trace(guide_of).get_trace(*data).nodes
-    sites = {k: v["value"] for k, v in nodes.items() if v["type"] == "sample" and k != "data"}
-    rows = len(rows_of(name)[0])
-    return _completed(model, name, {k: v.unflatten(0, (count, rows)) for k, v in sites.items()})
+    model, count, rows = trained(name, str(guide), seed, size), int(DRAWS * size), rows_of(name)
+    return guide_draws(model, *rows, num_samples=count, seed=seed), torch.full(
+        (len(rows[0]),), count
+    )
 
 
 def nuts(name: str, guide: str | None, seed: int, size: float) -> Drawn:
-    """A chain of NUTS on the program with the costs integrated out."""
-    model, count = model_of(name), max(20, int(CHAIN * size))
+    """A chain of NUTS on the program with the costs integrated out, which are then drawn."""
+    model, count, rows = model_of(name), max(20, int(CHAIN * size)), rows_of(name)
     pyro.set_rng_seed(seed)
     kernel = NUTS(model.training_pair(model.objective).program, max_tree_depth=6)
     chain = MCMC(kernel, num_samples=count, warmup_steps=count // 2, disable_progbar=True)
     with one_thread():
-        chain.run(*rows_of(name))
-    drawn, worth = _completed(model, name, chain.get_samples())
-    for values in chain.get_samples().values():
+        chain.run(*rows)
+    sites, worth = chain.get_samples(), torch.full((len(rows[0]),), float(count))
+    for values in sites.values():
         own = effective_sample_size(values[None], chain_dim=0, sample_dim=1)  # [B, D]
         worth = torch.minimum(worth, own.flatten(1).amin(1))
-    return drawn, worth
-
-
-def _completed(model: Any, name: str, sites: Mapping[str, Tensor]) -> Drawn:
-    """Costs drawn given the other sites and y."""
-    x, r, y = rows_of(name)
-    count = len(next(iter(sites.values())))
-    data = [part.repeat(count, *[1] * (part.dim() - 1)) for part in (x, r, y)]
+    repeated = [part.repeat(count, *[1] * (part.dim() - 1)) for part in rows]
     flat = {site: values.flatten(0, 1) for site, values in sites.items()}
     with torch.no_grad(), one_thread():
         program = poutine.condition(uncollapse(model.model), flat)
-        nodes: Any = poutine.trace(program).get_trace(*data).nodes
-    found = {**sites, "c": nodes["c"]["value"].unflatten(0, (count, len(x)))}
-    return found, torch.full((len(x),), float(count), dtype=torch.float64)
+        nodes: Any = poutine.trace(program).get_trace(*repeated).nodes
+    return {**sites, "c": nodes["c"]["value"].unflatten(0, (count, -1))}, worth
 
 
 def errors(drawn: Mapping[str, Tensor], worth: Tensor, known: list[Moments]) -> Scores:
@@ -151,15 +139,6 @@ def _quantity(drawn: Mapping[str, Tensor], name: str, row: int) -> tuple[Any, fl
     return (~finite, 1.0) if kind else (values[finite], float(finite.mean()))
 
 
-@torch.no_grad()
-def _log_evidence(name: str, drawn: Mapping[str, Tensor], known: list[Moments]) -> Scores:
-    log_evidence = getattr(drawn, "log_evidence", None)
-    if log_evidence is None:
-        return {}
-    wanted = torch.tensor([row.log_evidence for row in known])
-    return {"log evidence error": float((log_evidence - wanted).abs().max())}
-
-
 METHODS: dict[str, tuple[Callable[..., Drawn], str | None]] = {
     "exact draws": (exact, None),
     "NUTS": (nuts, None),
@@ -182,7 +161,11 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
     draw, guide = METHODS[fit.method]
     drawn, worth = draw(fit.dataset, guide, fit.seed, fit.options.get("size", 1.0))
     known = stored()[fit.dataset]
-    return errors(drawn, worth.double(), known) | _log_evidence(fit.dataset, drawn, known)
+    scores = errors(drawn, worth.double(), known)
+    if (log_evidence := getattr(drawn, "log_evidence", None)) is not None:
+        wanted = torch.tensor([row.log_evidence for row in known])
+        scores["log evidence error"] = float((log_evidence - wanted).abs().max())
+    return scores
 
 
 def report(table: pd.DataFrame) -> str:

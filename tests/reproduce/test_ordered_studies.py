@@ -67,18 +67,11 @@ def test_scores_of_levels():
     assert crossed["log score"] < found["log score"]
 
 
-class Normal(Predicted):
-    def cdf(self, values):
-        return np.tile(norm.cdf(values), (400, 1))
-
-    def quantiles(self, levels):
-        return np.tile(norm.ppf(levels), (400, 1))
-
-
 def test_scores_of_distributions():
     y = norm.ppf((np.arange(400) + 0.5) / 400)
     rows = Table(np.empty((400, 0)), np.zeros((400, 1)), y, truth=lambda t: norm.cdf(t)[None])
-    found = distribution.scores(Normal(), rows, rows)
+    curves = (lambda t: np.tile(norm.cdf(t), (400, 1))), lambda p: np.tile(norm.ppf(p), (400, 1))
+    found = distribution.scores(Predicted(*curves), rows, rows)
     assert found["CRPS"] == pytest.approx(1.0 / np.sqrt(np.pi), rel=0.01)  # E|Y - Y'| / 2
     assert found["coverage 80%"] == pytest.approx(0.8, abs=0.01)
     assert found["width 50%"] == pytest.approx(2.0 * norm.ppf(0.75))

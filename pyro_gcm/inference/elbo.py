@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+import pyro.distributions as dist
+import pyro.poutine as poutine
 import torch
 from pyro.infer import ELBO, RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceMeanField_ELBO
 from pyro.infer.enum import get_importance_trace
@@ -14,7 +16,6 @@ from pyro.poutine import Trace
 from torch import Tensor
 
 from pyro_gcm._utils.validation import broadcast_shapes, number, one_of, positive_int
-from pyro_gcm.inference.dreg import FreshValues, drop_score, sites_of, weigh_gradients
 from pyro_gcm.inference.reading import Plan, Program
 from pyro_gcm.inference.views import collapse, given_inputs
 from pyro_gcm.prediction.predicted import Dry
@@ -47,16 +48,19 @@ class ImportanceWeightedELBO(ELBO):
     :param num_particles: N.
     :param alpha: order of Renyi's bound, not 1.
     :param gradient: "iwae", the reparametrised gradient of the bound, or "dreg", the doubly
-        reparametrised one (Tucker et al. 2019): the same mean, and for a guide near the posterior a
-        far smaller standard deviation of the guide's gradient. It is valid where the guide's sites
-        are conditionally independent given the data, each inside all common plates and with a
-        log-density that can be computed from its value alone. It is for a separate guide: where the
-        guide is the prior it raises the standard deviation, 2 to 3 times as measured.
+        reparametrised one (Tucker et al. 2019, equation (8)): the same mean, and for a guide near
+        the posterior a far smaller standard deviation of the guide's gradient. With w~ the
+        normalised weights of the particles of a datum and phi the parameters of the guide, it is
+
+            sum_n w~_n^2 d log w_n / dz_n dz_n / dphi
+
+        in the place of w~_n d log w_n / dz_n dz_n / dphi and the score. It is for a separate guide:
+        where the guide is the prior it raises the standard deviation, 2 to 3 times as measured.
     :param max_plate_nesting: nesting of the program's plates; guessed by a run when left out. The
         particles are one more plate.
     :raises ValueError: for alpha = 1, no particles, an unknown gradient, "dreg" with an alpha other
-        than 0 or a guide for which it would be wrong, or a subsampled plate that is not common to
-        all sites (its scale has no place in a per-datum bound).
+        than 0 or a guide with a scale or a mask of its own, or a subsampled plate that is not
+        common to all sites (its scale has no place in a per-datum bound).
     """
 
     def __init__(
@@ -84,53 +88,85 @@ class ImportanceWeightedELBO(ELBO):
         self, model: Program, guide: Program, args: Any, kwargs: Any
     ) -> tuple[Trace, Trace]:
         if self._is_doubly:
-            guide = FreshValues()(guide)
+            drawn = poutine.trace(guide).get_trace(*args, **kwargs)
+            sites: Any = [*drawn.nodes.items()]
+            for name, site in sites:
+                if site["type"] == "sample" and isinstance(_layers(site["fn"])[-1], dist.Delta):
+                    drawn.remove_node(name)  # a function of parameters and of other sites
+                elif site["type"] == "sample" and getattr(site["fn"], "has_rsample", False):
+                    site["infer"] = {**site["infer"], "path": site["value"]}
+                    site["value"] = site["value"].detach().requires_grad_()
+            guide = poutine.replay(guide, trace=drawn)
         return get_importance_trace("flat", self.max_plate_nesting, model, guide, args, kwargs)
 
+    @torch.no_grad()
     def log_weights(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
         """log w of every particle and datum, [N, B]; [N] if the sites share no plate."""
         ((model_trace, guide_trace),) = self._get_traces(model, guide, args, kwargs)
-        return self._log_weights(model_trace, guide_trace)[0]
+        log_p, log_q, _ = self._log_densities(model_trace, guide_trace)
+        return log_p - log_q
 
     @property
     def _is_doubly(self) -> bool:
         """Whether a gradient is to be the doubly reparametrised one."""
         return self.gradient == "dreg" and torch.is_grad_enabled()
 
-    def _log_weights(self, model_trace: Trace, guide_trace: Trace) -> tuple[Tensor, float]:
-        """The log-weights, and the scale of the common plates."""
+    def _log_densities(
+        self, model_trace: Trace, guide_trace: Trace
+    ) -> tuple[Tensor, Tensor, float]:
+        """log p and log q of every particle and datum, and the scale of the common plates."""
         frames, several = _common_frames(model_trace), self.num_particles > 1
         # The particles are the outermost dimension.
         sizes = {-int(self.max_plate_nesting): self.num_particles} if several else {}
         sizes |= {dim: frames[dim].size for dim in sorted(frames)}
         layout = [sizes.get(dim, 1) for dim in range(min(sizes, default=0), 0)]
         scale = _common_scale(model_trace, guide_trace, frames)
-        if self._is_doubly:
-            drop_score(guide_trace, frames, scale)
-        log_w: Any = 0.0
-        for sign, trace in ((1.0, model_trace), (-1.0, guide_trace)):
-            for site in sites_of(trace):
+
+        def of_each_datum(trace: Trace) -> Tensor:
+            total = torch.zeros(())
+            for site in _sites_of(trace):
                 log_p = site["log_prob"] / scale
                 other = [d for d in range(-log_p.dim(), 0) if d not in sizes]
-                log_w = log_w + sign * (log_p.sum(other, keepdim=True) if other else log_p)
-        # All other dimensions have been summed and have size 1 by now.
-        log_w = log_w.expand(broadcast_shapes(log_w.shape, layout)).reshape([*sizes.values()])
-        log_w = log_w if several else log_w[None]
-        if self._is_doubly:
-            weigh_gradients(guide_trace, log_w.detach().softmax(0).reshape(layout))
-        return log_w, scale
+                total = total + (log_p.sum(other, keepdim=True) if other else log_p)
+            # All other dimensions have been summed and have size 1 by now.
+            total = total.expand(broadcast_shapes(total.shape, layout)).reshape([*sizes.values()])
+            return total if several else total[None]
+
+        return of_each_datum(model_trace), of_each_datum(guide_trace), scale
 
     def row_losses(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
         """Minus the bound of every datum, [B], of which `differentiable_loss` is the sum."""
         ((model_trace, guide_trace),) = self._get_traces(model, guide, args, kwargs)
-        for site in sites_of(guide_trace):
-            if not (site["is_observed"] or getattr(site["fn"], "has_rsample", False)):
+        drawn = [site for site in _sites_of(guide_trace) if not site["is_observed"]]
+        for site in drawn:
+            if not getattr(site["fn"], "has_rsample", False):
                 raise ValueError(
                     f"site '{site['name']}' of the guide has no reparametrised sampler "
                     f"({type(site['fn']).__name__}); the bound cannot be differentiated through it"
                 )
-        log_w, scale = self._log_weights(model_trace, guide_trace)
-        return -scale * importance_weighted(log_w, self.alpha)
+        log_p, log_q, scale = self._log_densities(model_trace, guide_trace)
+        if not self._is_doubly:
+            return -scale * importance_weighted(log_p - log_q, self.alpha)
+        drawn = [site for site in drawn if "path" in site["infer"]]
+        for site in drawn:
+            masked = any(isinstance(fn, dist.MaskedDistribution) for fn in _layers(site["fn"]))
+            scaled = isinstance(site["scale"], Tensor) or site["scale"] != scale
+            if scaled or masked or site["mask"] is not None:
+                raise ValueError(
+                    f"gradient='dreg': site '{site['name']}' of the guide has a scale or a mask of "
+                    "its own; use gradient='iwae'"
+                )
+        weights = (log_p - log_q).detach().softmax(0)
+        total = (weights.square() * (log_p - log_q)).sum()
+        values = [site["value"] for site in drawn]
+        slopes = torch.autograd.grad(total, values, retain_graph=True, allow_unused=True)
+        along: Any = sum(
+            (slope * site["infer"]["path"]).sum()
+            for slope, site in zip(slopes, drawn, strict=True)
+            if slope is not None
+        )
+        bounds = importance_weighted(log_p - log_q.detach())
+        return -scale * (bounds + (along - along.detach()) / bounds.numel())
 
     def differentiable_loss(
         self, model: Program, guide: Program, *args: Any, **kwargs: Any
@@ -154,9 +190,22 @@ class ImportanceWeightedELBO(ELBO):
         return loss.detach()
 
 
+def _sites_of(trace: Trace) -> list[Any]:
+    """The sites of a trace that have a distribution."""
+    return [site for site in trace.nodes.values() if site["type"] == "sample"]
+
+
+def _layers(fn: Any) -> list[Any]:
+    """A distribution and what it wraps, outermost first."""
+    layers = [fn]
+    while hasattr(layers[-1], "base_dist"):
+        layers.append(layers[-1].base_dist)
+    return layers
+
+
 def _common_scale(model_trace: Trace, guide_trace: Trace, frames: dict[int, Any]) -> float:
     """The factor of all sites: that of the common plates, and of a `poutine.scale` around both."""
-    sites = [*sites_of(model_trace), *sites_of(guide_trace)]
+    sites = [*_sites_of(model_trace), *_sites_of(guide_trace)]
     scales = [site["scale"] for site in sites]
     if all(isinstance(scale, float | int) and scale == scales[0] for scale in scales):
         return float(scales[0])
@@ -167,7 +216,7 @@ def _common_frames(model_trace: Trace) -> dict[int, Any]:
     """Vectorised plates that all sites of the model share, by dimension, without the particles'."""
     stacks = [
         {f.dim: f for f in stack if f.vectorized and f.name != "num_particles_vectorized"}
-        for stack in (site["cond_indep_stack"] for site in sites_of(model_trace))
+        for stack in (site["cond_indep_stack"] for site in _sites_of(model_trace))
     ]
     common = set.intersection(*map(set, stacks)) if stacks else set()
     for frame in (frame for stack in stacks for frame in stack.values()):

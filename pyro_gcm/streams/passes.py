@@ -76,8 +76,9 @@ class ShuffledRows:
         from tqdm.auto import tqdm
 
         self._source, self._seed, self._share = source, seed, share
-        count, none = 0, Moments.of(torch.empty(0, 1))
-        self.x, self.r, sample, aside = none, none, _Rows(1), _Rows(1)
+        none = Moments.of(torch.empty(0, 1))
+        self.x, self.r, count, outside, collected = none, none, 0, 0, 0
+        sample, aside = list[Block](), list[Block]()
         shown = {"desc": "data", "unit": " rows", "unit_scale": True, "disable": not progress}
         with tqdm(total=source.rows, **shown) as bar:
             for block in chain.from_iterable(map(source.read, range(len(source.shards or [0])))):
@@ -85,9 +86,11 @@ class ShuffledRows:
                 numbers = count, count + len(block["y"])
                 drawn, validates = keys(seed, "sample", *numbers), held_out(seed, share, *numbers)
                 if validates.any():
-                    aside.append(_selected(block, validates))
-                    block, drawn = _selected(block, ~validates), drawn[~validates]
-                if 4 * aside.count * sum(c[:1].nbytes for c in block.values()) > source.memory:
+                    aside.append(_selected(block, np.flatnonzero(validates)))
+                    kept = np.flatnonzero(~validates)
+                    block, drawn = _selected(block, kept), drawn[kept]
+                    outside += len(aside[-1]["y"])
+                if 4 * outside * sum(c[:1].nbytes for c in block.values()) > source.memory:
                     raise ValueError(
                         f"validation={share} keeps more rows than fit into a quarter of memory, "
                         f"{source.memory:,} bytes: give a smaller share, or rows (x, r, y)"
@@ -95,19 +98,19 @@ class ShuffledRows:
                 self.x = self.x.merged(Moments.of(block["x"]))
                 self.r = self.r.merged(Moments.of(block["r"]))
                 sample.append({**block, "key": torch.from_numpy(drawn.view(np.int64))})
-                if sample.count > 2 * sample_rows:
-                    _reduce(sample, sample_rows)
+                collected += len(block["y"])
+                if collected > 2 * sample_rows:
+                    sample, collected = [_reduced(sample, sample_rows)], sample_rows
                 bar.update(numbers[1] - count)
                 count = numbers[1]
-        self.rows = count - aside.count
+        self.rows = count - outside
         if not self.rows:
             raise ValueError(f"data has no rows to train on, got {share} of {count} for validation")
-        if share and not aside.count:
+        if share and not outside:
             raise ValueError(f"validation={share} keeps none of {count} rows: give a larger share")
-        _reduce(sample, sample_rows)
-        self.sample = sample.block()
+        self.sample = _reduced(sample, sample_rows)
         del self.sample["key"]
-        self.validation = aside.block() if aside.count else between(self.sample, 0, 0)
+        self.validation = _joined(aside) if outside else between(self.sample, 0, 0)
         self._bounds = [0, *np.cumsum(source.shards or [count]).tolist()]
 
     def in_batches(self, size: int, window: int, device: Any = "cpu") -> ShuffledRows:
@@ -126,17 +129,20 @@ class ShuffledRows:
         :param number: of the epoch, from 0.
         :raises ValueError: if the source no longer has as many rows as it had.
         """
-        window, held, left = 0, _Rows(self._window), self.rows
+        window, filled, left = 0, 0, self.rows
+        # Memory of a window, in the place of a list of blocks that leaves it in freed pieces.
+        held = {n: c.new_empty(self._window, *c.shape[1:]) for n, c in self.sample.items()}
         for block in self._training_blocks(number):
             while len(block["y"]):
-                room = min(self._window, left) - held.count
-                held.append(between(block, 0, room))
-                block = between(block, room, len(block["y"]))
-                if held.count == min(self._window, left):
-                    yield from self._batches(held.block(), f"window {number} {window}")
-                    left -= held.count
-                    window += 1
-                    held.count = 0
+                size = min(self._window, left)
+                taken = between(block, 0, size - filled)
+                block = between(block, size - filled, len(block["y"]))
+                for name, column in taken.items():
+                    held[name][filled : filled + len(column)] = column
+                filled += len(taken["y"])
+                if filled == size:
+                    yield from self._batches(between(held, 0, size), f"window {number} {window}")
+                    window, filled, left = window + 1, 0, left - size
 
     def _batches(self, rows: Block, purpose: str) -> Iterator[list[Tensor]]:
         generator = torch.Generator().manual_seed(seed_for(self._seed, purpose))
@@ -155,53 +161,23 @@ class ShuffledRows:
                 row = after
                 if row > last:
                     break
-                yield _selected(block, ~validates) if validates.any() else block
+                yield _selected(block, np.flatnonzero(~validates)) if validates.any() else block
             if row != last:
                 raise ValueError("data must have the rows that it had before, got another number")
 
 
-class _Rows:
-    """Rows in memory of their own, which is filled block by block.
-
-    A list of blocks would be simpler, and would leave memory in freed pieces (measured: 20 to 30 MB
-    beside 160). Memory that is not filled yet takes no room in practice.
-
-    :param capacity: rows for which there is room at first.
-    """
-
-    def __init__(self, capacity: int) -> None:
-        self.capacity, self.count = capacity, 0
-        self.held: Block = {}
-
-    def append(self, block: Block) -> None:
-        """Copy the rows of a block to the end."""
-        first, last = self.count, self.count + len(block["y"])
-        if last > self.capacity:
-            self.capacity = max(last, 2 * self.capacity)
-        for name, column in block.items():
-            held = self.held.get(name, column[:0])
-            if len(held) < self.capacity:
-                self.held[name] = column.new_empty((self.capacity, *column.shape[1:]))
-                self.held[name][:first] = held[:first]
-            self.held[name][first:last] = column
-        self.count = last
-
-    def block(self) -> Block:
-        """The rows, not copies."""
-        return between(self.held, 0, self.count)
+def _joined(blocks: list[Block]) -> Block:
+    return {name: torch.cat([block[name] for block in blocks]) for name in blocks[0]}
 
 
-def _reduce(sample: _Rows, size: int) -> None:
-    """Keep at most `size` rows, those with the smallest keys, in their order."""
-    if sample.count > size:
-        drawn = sample.block()["key"].numpy().view(np.uint64)
-        kept = np.sort(np.argpartition(drawn, size - 1)[:size])
-        for name, column in sample.held.items():
-            sample.held[name][:size] = column[torch.from_numpy(kept)]
-        sample.count = size
+def _reduced(blocks: list[Block], size: int) -> Block:
+    """At most `size` rows of blocks, those with the smallest keys, in their order."""
+    block = _joined(blocks)
+    drawn = block["key"].numpy().view(np.uint64)
+    return _selected(block, np.sort(drawn.argsort()[:size]))
 
 
-def _selected(block: Block, rows: npt.NDArray[np.bool_]) -> Block:
+def _selected(block: Block, rows: npt.NDArray[np.int64]) -> Block:
     """Copies of some rows of a block."""
-    index = torch.from_numpy(np.flatnonzero(rows))
+    index = torch.from_numpy(rows)
     return {name: column.index_select(0, index) for name, column in block.items()}

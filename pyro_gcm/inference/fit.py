@@ -17,7 +17,7 @@ from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.scored import PyroLoss, StoryLoss
 from pyro_gcm.inference.training_data import DataInMemory, StreamedData, columns_of
 from pyro_gcm.streams import BatchRows, Source
-from pyro_gcm.training import FitResult, RowsInMemory, Training, TrainingOptions
+from pyro_gcm.training import FitResult, Training, TrainingOptions
 from pyro_gcm.training.options import Schedule
 from pyro_gcm.training.result import constant_loss, warn_if_worse
 
@@ -190,10 +190,6 @@ def fit(
         if standardize:
             model.learn_units(**rows.units)
         model.read_rows(rows.units["x"], rows.units["r"])
-        if is_read and isinstance(learn, RowsInMemory):
-            if training.saved_state is not None:  # whose units count
-                model.load_state_dict(training.saved_state["model"])
-            learn.columns = [*learn.columns, *model.computed(*learn.columns[:2])]
         model.objective = objective
         model.train()
     result = training.run()

@@ -89,8 +89,6 @@ class Reader:
         self.shared: Any = None
         #: Values of those sites, by name, which broadcast against [..., b, *event].
         self.known_shared: dict[str, Tensor] = {}
-        #: Columns of the rows, and what the model has computed of them once for all epochs.
-        self.computed: list[tuple[Tensor, Tensor]] = []
         self._covariates: tuple[Tensor, Tensor] | None = None
         #: Hears what a story of the user's says to Pyro beside its lines.
         self._listener: Listener | None = None
@@ -234,12 +232,6 @@ class Reader:
     def outcome(self, p: Any, obs: Any) -> Any:
         """The outcome, the last site."""
         raise NotImplementedError
-
-
-def computed(column: Tensor) -> Tensor | None:
-    """What is known of x or r beside it in the reading at hand."""
-    known = () if (reader := READER.get()) is None else reader.computed
-    return next((found for own, found in known if own is column), None)
 
 
 def of_rows(values: Tensor, group: Tensor) -> Tensor:

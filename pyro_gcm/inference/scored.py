@@ -37,11 +37,10 @@ class StoryLoss:
 
     def __call__(self, batch: list[Tensor]) -> Tensor:
         """The loss, summed over the rows; Pyro validates the first one."""
-        columns, computed = batch[:3], batch[4 if self.weighted else 3 :]
-        weights = batch[3] if self.weighted else None
+        *columns, weights = batch if self.weighted else (*batch, None)
         of_members = None if weights is None or weights.dim() == 1 else weights.T[:, None]
         with pyro.validation_enabled(not self.is_checked):
-            read = Scored(self.model, self.plan, self.bound, of_members).read(*columns, *computed)
+            read = Scored(self.model, self.plan, self.bound, of_members).read(*columns)
             losses = read.row_losses(self.rows)
         self.is_checked = True
         return losses.sum() if weights is None or weights.dim() > 1 else (weights * losses).sum()
@@ -96,12 +95,8 @@ class Scored(Reader):
         #: log p - log q of the sites that all rows share, of a single number.
         self.log_shared: Tensor | float = 0.0
 
-    def read(self, x: Tensor, r: Tensor, y: Tensor, *computed: Tensor) -> Scored:
-        """The guide and then the story of a batch.
-
-        :param computed: what the model has computed of x, and of r.
-        """
-        self.computed = [*zip((x, r), computed, strict=False)]
+    def read(self, x: Tensor, r: Tensor, y: Tensor) -> Scored:
+        """The guide and then the story of a batch."""
         self.read_shared()
         self.x, self.r, self.shape = x, r, (self.bound.num_particles, len(x))
         self.model.guide_story(self.guided, x, r, y)

@@ -267,10 +267,6 @@ class OrderEventModel(Parts):
     def adapt(self, rows: int, *, epochs: int | None) -> None:
         """Choose what was left to the number of training rows, as `fit` asks for, with `epochs`."""
 
-    def computed(self, x: Tensor, r: Tensor) -> list[Tensor]:
-        """What training computes once of all rows: of x, and of r, whatever the weights are."""
-        return []
-
     # Its state
 
     def saved_attributes(self) -> dict[str, Any]:

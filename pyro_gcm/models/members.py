@@ -14,7 +14,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -22,22 +21,19 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.torch_state import Randomness
 from pyro_gcm._utils.validation import seed_of, warn_user
 from pyro_gcm.distributions import InfiniteCost
-from pyro_gcm.inference.reading import Plan, computed
+from pyro_gcm.inference.reading import Plan
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.build import cost_shape_of
 from pyro_gcm.models.gcm import GCM, JOINT_PARTS
 from pyro_gcm.nets.members import MemberEncoder, gather_values, parted
 from pyro_gcm.nets.networks import ConstantCategorical, widths_of
-from pyro_gcm.nets.revenue_maps import PiecewiseLinear, member_map
-from pyro_gcm.nets.tabular_features import TabularFeatures
+from pyro_gcm.nets.revenue_maps import member_map
 from pyro_gcm.responses import Continuous, Response, Survival
 from pyro_gcm.training import AdamW, TrainingDefaults
 
 #: Fewest and most rows that members leave out, so as to say when to stop: with fewer none can be
 #: spared, and with more the default number of epochs does not overfit.
 CROSSED_ROWS = range(20, 20_001)
-#: Bytes that are spent on what is computed of all rows once, and rows of which it is at a time.
-_MOST_COMPUTED, _AT_ONCE = 1 << 28, 1 << 13
 
 
 @dataclass(frozen=True)
@@ -242,9 +238,7 @@ class MemberGCM(GCM):
 
     def covariates(self, z: Tensor, x: Tensor) -> Tensor:
         """z and the member's encoding e_z(x) of x [B, x_dim], [..., B, K + H]."""
-        if (features := computed(x)) is None:
-            return self.encoder(z, self.x_standardizer(x))
-        return self.encoder(z, x, features)
+        return self.encoder(z, self.x_standardizer(x))
 
     def c_dist(self, z: Tensor, x: Tensor) -> Any:
         """p(c|e, z), of z and e_z(x) together."""
@@ -254,9 +248,7 @@ class MemberGCM(GCM):
 
     def mapped(self, r: Tensor, covariates: Tensor | None = None) -> Tensor:
         """h_z(r) by the map of the member of each draw, or h(r) of all members."""
-        known = computed(r)
-        splines: Any = self.revenue_map
-        mapped = super().mapped(r) if known is None else splines.linear(known)
+        mapped = super().mapped(r)
         if covariates is None:
             return mapped
         return gather_values(mapped.movedim(1, 0), parted(covariates, self.members)[0])
@@ -277,23 +269,6 @@ class MemberGCM(GCM):
     def training_defaults(self, rows: int) -> TrainingDefaults:
         """Options of `fit` where they are left out, which depend on the table."""
         return self._settings(rows).training(self)
-
-    def computed(self, x: Tensor, r: Tensor) -> list[Tensor]:
-        """The features of the encoder, and what the maps of r weigh, where both fit into memory."""
-        features: Any = self.encoder.features
-        splines: Any = self.revenue_map
-        parts = self.encoder, features, splines  # one of a user's own may read x or r otherwise
-        if [*map(type, parts)] != [MemberEncoder, TabularFeatures, PiecewiseLinear]:
-            return []
-        width = len(features.active) + splines.linear.raw_weight.shape[-1]
-        if len(x) * width * x.element_size() > _MOST_COMPUTED:
-            return []
-        blocks = zip(x.split(_AT_ONCE), r.split(_AT_ONCE), strict=True)
-        each = [
-            (features(self.x_standardizer(a)), splines.terms(self.r_standardizer(b)))
-            for a, b in blocks
-        ]
-        return [torch.cat(columns) for columns in zip(*each, strict=True)]
 
     @property
     def draws_equally(self) -> bool:

@@ -84,20 +84,16 @@ class MemberEncoder(nn.Module):
         if self.chooses_dropout:
             self.dropout.p = dropout
 
-    def every(self, x: Tensor, features: Tensor | None = None) -> Tensor:
+    def every(self, x: Tensor) -> Tensor:
         """e_z(x) for every member, [K, B, H], for standardised x [B, x_dim]."""
-        features = self.features(x) if features is None else features
-        a = self.dropout(self.first(features, self.features.active))
+        a = self.dropout(self.first(self.features(x), self.features.active))
         for layer in self.layers:
             a = self.dropout(layer(a))
         return a
 
-    def forward(self, z: Tensor, x: Tensor, features: Tensor | None = None) -> Tensor:
-        """z and e_z(x) for one-hot z [..., B or 1, K] and x [B, x_dim], [..., B, K + H].
-
-        :param features: of x, where they are known.
-        """
-        own = gather_values(self.every(x, features), z)
+    def forward(self, z: Tensor, x: Tensor) -> Tensor:
+        """z and e_z(x) for one-hot z [..., B or 1, K] and x [B, x_dim], [..., B, K + H]."""
+        own = gather_values(self.every(x), z)
         z = z.to(own)
         joined: Any = torch.cat([z.expand(*own.shape[:-1], -1), own], -1)
         joined.parts = z, own

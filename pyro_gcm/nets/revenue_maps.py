@@ -191,12 +191,8 @@ class PiecewiseLinear(nn.Module):
 
     def forward(self, r: Tensor) -> Tensor:
         """[..., m] -> [..., (G,) K]."""
-        return self.linear(self.terms(r))
-
-    def terms(self, r: Tensor) -> Tensor:
-        """What the weights multiply, [..., m] -> [..., number of terms]."""
         spline = self.units(self._ramps(r))
-        return spline if self.flat else torch.cat([self._line(r), spline], dim=-1)
+        return self.linear(spline if self.flat else torch.cat([self._line(r), spline], dim=-1))
 
     def _line(self, r: Tensor) -> Tensor:
         if not self.squash:

@@ -47,24 +47,11 @@ def test_parts_of_the_user_take_the_place_of_ours() -> None:
     assert (curves.diff(dim=1) >= 0.0).all()
 
 
-def test_what_is_computed_once_for_all_epochs_changes_no_training() -> None:
-    x, r, y = zoo.rows(count=90)
-    models = [MemberGCM(3, 2, members=3, hidden=8).double() for _ in range(2)]
-    models[1].computed = lambda x, r: []  # type: ignore[method-assign]
-    for weights in (None, torch.rand(90, 3, generator=torch.Generator().manual_seed(0)).double()):
-        for model in models:
-            options = {"sample_weight": weights, "validation": 0.0 if weights is not None else 0.2}
-            fit(model, x, r, y, epochs=2, batch_size=32, progress=False, **options)
-        assert len(models[0].computed(x, r)) == 2
-        for p, q in zip(*(model.parameters() for model in models), strict=True):
-            torch.testing.assert_close(p, q, rtol=1e-9, atol=1e-11)
-
-
 def test_an_encoder_of_a_users_own_reads_x_in_standardised_units() -> None:
     seen = []
 
     class Own(MemberEncoder):
-        def forward(self, z: Tensor, x: Tensor) -> Tensor:  # type: ignore[override]
+        def forward(self, z: Tensor, x: Tensor) -> Tensor:
             seen.append(x.abs().max())
             return super().forward(z, x)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 
 from pyro_gcm.cli.output import one_line
@@ -20,8 +19,10 @@ COMMANDS = {
     "readme_figure": command(figures),
     "smoke": command(smoke),
 }
-#: Commands of seconds or minutes that keep no part of their work.
-WHOLE = ("list", "datasets", "credit_witnesses", "timing", "report", "readme_figure", "smoke")
+
+
+#: What an error says where a package is not there.
+EXTRAS = ": pip install pyro-gcm[boosting,cluster,compare,rivals]"
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -40,12 +41,9 @@ def main(words: Sequence[str] | None = None) -> None:
         if "output" in arguments:
             arguments.output.mkdir(parents=True, exist_ok=True)
         arguments.main(arguments)
-    except (Refused, OSError) as error:
-        parser.exit(2, f"{parser.prog} {arguments.command}: error: {one_line(error)}\n")
-    except KeyboardInterrupt:
-        kept = "" if arguments.command in WHOLE else ": what was finished is kept for the next run"
-        print(f"\nInterrupted{kept}.", file=sys.stderr)
-        sys.exit(130)
+    except (Refused, OSError, ImportError) as error:
+        told = f"{parser.prog} {arguments.command}: error: {one_line(error)}"
+        parser.exit(2, told + EXTRAS * isinstance(error, ImportError) + "\n")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from reproduce.released.networks import FORMS
 from reproduce.runs import Fit, Scores, nan_if_diverged
 from reproduce.scores import point_scores
 from reproduce.study import Protocols, Study, named
-from reproduce.tasks import PUBLISHED_TASKS, TASKS, rows_of_fit
+from reproduce.tasks import TASKS, rows_of_fit
 
 #: First split of each protocol with random splits.
 FIRST_SPLIT = {"held-out": 0, "confirmation": 10}
@@ -93,7 +93,7 @@ PROTOCOLS = {
         file="public_members",
     ),
     "published": _study(
-        *(PUBLISHED_TASKS, dict.fromkeys(methods_of("published")), published.run),
+        *(TASKS, dict.fromkeys(methods_of("published")), published.run),
         "3",
         variant="published",
         protocol="published",
@@ -102,9 +102,7 @@ PROTOCOLS = {
         quick=QUICK,
         file="public_published",
     ),
-    "released": _released(
-        *(PUBLISHED_TASKS, FORMS), settings=released.settings_of, file="public_released"
-    ),
+    "released": _released(*(TASKS, FORMS), settings=released.settings_of, file="public_released"),
     "changes": _released(
         *(released.CHANGED, FORMS), settings=released.changed, file="public_changes_{dataset}"
     ),

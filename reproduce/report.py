@@ -13,7 +13,6 @@ from pathlib import Path
 import pandas as pd
 
 from pyro_gcm._utils.files import write_file
-from reproduce.rendering import first_screen
 from reproduce.rendering.credit_figure import draw_credit
 from reproduce.rendering.figures import curve_groups, draw_curves
 from reproduce.rendering.markdown import NOT_RUN, markdown
@@ -22,7 +21,8 @@ from reproduce.runs import KEY, RESULTS
 
 #: A page of the documentation with tables of results.
 CREDIT = Path(__file__).parents[1] / "docs" / "credit.md"
-TEMPLATE = Path(__file__).with_name("REPORT_template.md")
+#: Folder of the pages, with placeholders in the place of tables and numbers.
+TEMPLATE = Path(__file__).with_name("template")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,36 +37,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> None:
     """Read the results that are there and write the report."""
     results, figures = read(arguments.results, arguments.device), arguments.output / "figures"
-    for name, methods in _curve_groups(results).items():
+    if "quantile_curves" in results:
         curves = results["quantile_curves"]
-        draw_curves(curves[curves["method"].isin(methods)], figures / name)
-    if _credit_figure(results):
+        for name, methods in curve_groups(list(curves["method"].unique())).items():
+            draw_curves(curves[curves["method"].isin(methods)], figures / name)
+    if "credit_falls" in results and {*CREDIT_FILES} & {*results}:
         draw_credit(results["credit"], results["credit_falls"], figures / "credit.png")
-    for name, text in pages(report(results)).items():
+    for name, text in pages(results).items():
         write_file(arguments.output / name, text.encode())
     if arguments.output.resolve() == RESULTS.parent:
         write_file(CREDIT, refreshed(CREDIT.read_text(encoding="utf-8"), results).encode())
     print(f"written: {arguments.output / 'REPORT.md'}")
 
 
-def report(results: Results, template: str | None = None) -> str:
-    """The text of the template with every `{{placeholder}}` filled in.
+def pages(results: Results) -> dict[str, str]:
+    """The text of every page by its file, that of the template with its placeholders filled in."""
+    files = {path.relative_to(TEMPLATE).as_posix(): path for path in sorted(TEMPLATE.rglob("*.md"))}
+    return {
+        name: f"{report(results, path.read_text(encoding='utf-8')).rstrip()}\n"
+        for name, path in files.items()
+    }
 
-    A placeholder is `name argument; ...`. Its name is one of `PLACEHOLDERS`, or that of a function
-    `module.function` of this package, which is given the table of each argument that names a file
-    or one of `JOINED`; in `name argument; ... in placeholder` it is given the text of the other one
-    first. Where its results are not there, one that has a line of its own becomes the command that
-    makes them.
+
+def report(results: Results, text: str) -> str:
+    """A text with every `{{placeholder}}` filled in.
+
+    A placeholder is `name argument; ...`. Its name is that of a function `module.function` of this
+    package, which is given the table of each argument that names a file or one of `JOINED`; in
+    `name argument; ... in placeholder` it is given the text of the other one first. Where its
+    results are not there, one that has a line of its own becomes the command that makes them.
     """
-    text = TEMPLATE.read_text(encoding="utf-8") if template is None else template
 
     @cache
     def filled(placeholder: str) -> str:
         asked, _, inner = placeholder.partition(" in ")
         name, _, rest = asked.partition(" ")
         arguments = [part.strip() for part in rest.split(";") if part]
-        if name in PLACEHOLDERS:
-            return PLACEHOLDERS[name](results, *arguments)
         module, _, function = name.rpartition(".")
         text_of: Callable[..., str] = getattr(import_module(f"reproduce.{module}"), function)
         given = [results[a] if a in FILES or a in JOINED else a for a in arguments]
@@ -87,21 +93,17 @@ def report(results: Results, template: str | None = None) -> str:
     return re.sub(r"\n{3,}", "\n\n", text)
 
 
-#: Where a section starts, which has a number or a letter: "## 4. Title", "## Appendix A. Title".
-_SECTION = r"(?m)^## (?=\d+\.|Appendix )"
-
-
 def section(tables: Mapping[str, pd.DataFrame], number: str) -> str:
     """The tables of a section of the report, with their captions.
 
     :param tables: by the names of their files; what is not of them is left out.
     """
-    parts = re.split(_SECTION, TEMPLATE.read_text(encoding="utf-8"))[1:]
-    wanted, shown = re.compile(rf"(?:Appendix )?{number}\."), list[str]()
-    blocks = next(part for part in parts if wanted.match(part)).split("\n\n")
+    texts = (path.read_text(encoding="utf-8") for path in TEMPLATE.rglob("*.md"))
+    wanted, shown = re.compile(rf"# (?:Appendix )?{number}\."), list[str]()
+    blocks = next(text for text in texts if wanted.match(text)).split("\n\n")
     for before, block in pairwise(blocks):
         text = report(Results(tables), block) if re.fullmatch(r"\{\{.*\}\}\s*", block) else ""
-        if text and not text.startswith(("Not run", "![")):
+        if text and not text.startswith("Not run"):
             shown += [before, text] if before.endswith(":") else [text]
     return report(Results(tables), "\n\n".join(shown)).strip()
 
@@ -120,38 +122,6 @@ def refreshed(page: str, results: Results) -> str:
     return FILLED.sub(fill, page)
 
 
-def pages(text: str) -> dict[str, str]:
-    """The parts of the report by their files: what comes first, and a page for each section.
-
-    Where a text names a section, in a sentence or as the last cell of a row of a table with a
-    column "Section", there is a link to its page.
-    """
-    first, *parts = re.split(_SECTION, text)
-    found = [re.match(r"(?:Appendix )?(\w+)\. ([^(\n]+)", part) for part in parts]
-    files = {m[1]: re.sub(r"\W+", "_", m[2].strip().lower()) + ".md" for m in found if m}
-    several = r"((?:[Ss]ections?|[Aa]ppendix) )(\w+(?:,\s\d+)*(?:\s(?:and|to)\s\d+)?)(?!\.?\w)"
-    last_cell = r"(?m)(\| )(\w+(?:, \w+)*)(?= \|$)"
-
-    def linked(page: str, folder: str) -> str:
-        def link(number: re.Match[str]) -> str:
-            known = number[0] in files
-            return f"[{number[0]}]({folder}{files[number[0]]})" if known else number[0]
-
-        def links(part: str) -> str:
-            places = last_cell if "| Section |" in part else several
-            return re.sub(places, lambda at: at[1] + re.sub(r"\w+", link, at[2]), part)
-
-        return "".join(map(links, re.split(r"(?m)^(?=##)", page))).rstrip()
-
-    written = {"REPORT.md": f"{linked(first, 'report/')}\n"}
-    for part, file in zip(parts, files.values(), strict=True):
-        title, _, body = part.partition("\n")
-        body = re.sub(r"\]\((?!https?:|#)", "](../", re.sub(r"(?m)^###", "##", body))
-        back = "[The report](../REPORT.md) has the claims of the paper, and what holds."
-        written[f"report/{file}"] = f"# {title}\n\n{back}\n{linked(body, '')}\n"
-    return written
-
-
 def fits_of(results: Results, name: str) -> tuple[int, int]:
     """The fits in a file, and how many of them diverged."""
     if name not in results:
@@ -161,7 +131,7 @@ def fits_of(results: Results, name: str) -> tuple[int, int]:
     return len(diverged), int(diverged.sum())
 
 
-def _warnings(results: Results) -> str:
+def warnings(results: Results) -> str:
     """What a reader of results that are not complete has to know."""
     lacking = [
         f"`{name}.csv`"
@@ -176,7 +146,7 @@ def _warnings(results: Results) -> str:
     )
 
 
-def _files(results: Results) -> str:
+def files(results: Results) -> str:
     """A row a file: its command, its fits against those planned, those that diverged, and hours."""
     rows = []
     for name, (command, planned) in FILES.items():
@@ -194,36 +164,10 @@ def _hours(table: pd.DataFrame) -> str:
     return f"{hours:.1f}" if hours >= 0.05 else "< 0.1"
 
 
-def _versions(results: Results) -> str:
+def versions(results: Results) -> str:
     """A line for each set of versions, with the files that have fits of it."""
     found: dict[str, list[str]] = {}
     for name, table in results.items():
         for each in sorted(set(table["versions"])) if "versions" in table else ():
             found.setdefault(each, []).append(f"`{name}.csv`")
     return "\n".join(f"- {each}: {', '.join(found[each])}" for each in sorted(found))
-
-
-def _credit_figure(results: Results, text: str = "") -> str:
-    there = "credit_falls" in results and bool({*CREDIT_FILES} & {*results})
-    return f"![{text}](figures/credit.png)" if there else ""
-
-
-def _curve_groups(results: Results) -> dict[str, list[str]]:
-    curves = results.get("quantile_curves", pd.DataFrame(columns=["method"]))
-    return curve_groups(list(curves["method"].unique()))
-
-
-def _curves(results: Results) -> str:
-    groups = _curve_groups(results).items()
-    return "\n\n".join(f"![Curves of {', '.join(g)}](figures/{name})" for name, g in groups)
-
-
-#: Name in the template -> function (results, arguments of the placeholder) -> text.
-PLACEHOLDERS: dict[str, Callable[..., str]] = {
-    "warnings": _warnings,
-    "files": _files,
-    "versions": _versions,
-    "credit_figure": _credit_figure,
-    "curves": _curves,
-    "first_screen": first_screen.report,
-}

@@ -6,7 +6,6 @@ import argparse
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
-from importlib import import_module
 from typing import Any
 
 import pandas as pd
@@ -52,7 +51,6 @@ class Study:
     :param cells: function (fit) -> the fits that stand in its place: several, whose settings or
         names differ, or none.
     :param quick: what --quick adds to that.
-    :param needs: modules that have to be there -> the extra that brings them.
     :param left_out: (data set, method) pairs that have no meaning.
     :param jobs: processes by default, where that is not one a core: 1 where times are measured.
     :param file: of the results, where it has not the name; `{dataset}` stands for the data set.
@@ -76,7 +74,6 @@ class Study:
     version: Callable[[str], Settings] = lambda method: {}
     cells: Callable[[Fit], Iterable[Fit]] = lambda fit: [fit]
     quick: Settings = field(default_factory=dict)
-    needs: Mapping[str, str] = field(default_factory=dict)
     left_out: Iterable[tuple[str, str]] = ()
     jobs: int | None = None
     file: str = ""
@@ -94,7 +91,7 @@ class Study:
     def fits(self, arguments: argparse.Namespace) -> dict[str, list[Fit]]:
         """Name of each file of results -> all fits that are asked for, those of a split together.
 
-        :raises Refused: if a package is not there.
+        :raises ImportError: if a package is not there.
         """
         splits = [*self.splits(getattr(arguments, self.counted))]
         splits = splits[: self.quick_count] if arguments.quick else splits
@@ -134,22 +131,13 @@ class Study:
         return (self.file or self.name).format(dataset=dataset)
 
     def main(self, arguments: argparse.Namespace) -> None:
-        """Run the fits that the tables lack, and print them as the report does.
-
-        :raises Refused: if a package is not there.
-        """
-        try:
-            for module in self.needs:
-                import_module(module)
-            tables = {
-                file: run_fits(
-                    arguments.output / f"{file}.csv", fits, self.run, arguments, self.together
-                )
-                for file, fits in self.fits(arguments).items()
-            }
-        except ImportError as error:
-            extra = self.needs.get(str(error.name), "boosting")
-            raise Refused(f"{error}: pip install pyro-gcm[{extra}]") from error
+        """Run the fits that the tables lack, and print them as the report does."""
+        tables = {
+            file: run_fits(
+                arguments.output / f"{file}.csv", fits, self.run, arguments, self.together
+            )
+            for file, fits in self.fits(arguments).items()
+        }
         print_tables(self.page, tables)
         print(f"\nwritten: {', '.join(f'{arguments.output / file}.csv' for file in tables)}")
 

@@ -22,15 +22,14 @@ class Task:
 
     :param title: its name in the report.
     :param metric: what the paper reports (section 4.2); RMSE is better where lower.
-    :param paper: its name in the paper's tables; None for a data set that the paper does not have,
-        which is left out of the published protocol.
+    :param paper: its name in the paper's tables.
     :param stand_in: it takes the place of the data set `paper`; its scores are never compared with
         the paper's.
     """
 
     title: str
     metric: str
-    paper: str | None = None
+    paper: str
     stand_in: bool = False
 
     @property
@@ -48,9 +47,6 @@ TASKS = {
     "loan_psds": Task("Loan (stand-in)", "accuracy", "Loan Defaulter", stand_in=True),
     "auto_mpg": Task("Auto MPG", "RMSE", "Auto MPG"),
 }
-#: The data sets of the published protocol.
-PUBLISHED_TASKS = [name for name, task in TASKS.items() if task.paper]
-
 
 #: Name -> title of these and of the untouched data sets.
 TITLES = {name: task.title for name, task in TASKS.items()} | {

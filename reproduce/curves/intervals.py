@@ -109,6 +109,4 @@ def report(table: pd.DataFrame, name: str) -> str:
     return judged.report(table, name, METHODS, METRICS)
 
 
-STUDY = judged.study(
-    *("intervals", __doc__, [*REAL, SIMULATED], METHODS, scores, "13"), needs={"mapie": "rivals"}
-)
+STUDY = judged.study("intervals", __doc__, [*REAL, SIMULATED], METHODS, scores, "13")

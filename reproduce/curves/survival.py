@@ -174,6 +174,5 @@ STUDY = Study(
     splits=_folds,
     version=_version,
     quick={"shuffled": 1},
-    needs={"sksurv": "compare"},
     file="survival_{dataset}",
 )

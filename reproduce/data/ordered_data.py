@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from importlib import import_module
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from scipy.stats import lognorm
 from sklearn.datasets import load_diabetes
 
 from pyro_gcm import data
-from reproduce.data.packages import needed, of_r, of_statsmodels
+from reproduce.data.packages import of_r, of_statsmodels
 
 Array = npt.NDArray[np.float64]
 
@@ -63,7 +64,7 @@ def _read(
 
 def _ben_david(name: str) -> Table:
     """Decisions of people on ordered criteria, all of which speak for a higher level."""
-    found = getattr(needed("skordinal.datasets", name), f"load_{name}")()
+    found = getattr(import_module("skordinal.datasets"), f"load_{name}")()
     r, y = np.asarray(found.data, float), np.asarray(found.target, float)
     return Table(np.empty((len(y), 0)), r, y, len(found.target_names))
 

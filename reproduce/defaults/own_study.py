@@ -11,11 +11,8 @@ from __future__ import annotations
 import argparse
 import hashlib
 import inspect
-from collections.abc import Callable
-from functools import cache
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from pkgutil import resolve_name
 
 import pandas as pd
 import torch
@@ -32,40 +29,22 @@ from reproduce.study import Study
 TASKS = tasks.TITLES
 
 
-@cache
-def imported(name: str) -> Callable[..., Any]:
-    """What "module:attribute" names.
-
-    :raises Refused: if it cannot be imported.
-    """
-    module, _, attribute = name.partition(":")
-    try:
-        function: Callable[..., Any] = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise Refused(f"{name} cannot be imported: {error}") from error
-    return function
-
-
 class _Outside:
-    """A model from outside, whose predictions have to be one finite number a row."""
+    """A model from outside, whose predictions may be an array."""
 
     def __init__(self, name: str, rows: Rows, seed: int) -> None:
-        self.name, self.model = name, imported(name)(rows, seed)
+        self.model = resolve_name(name)(rows, seed)
 
     def predict(self, x: Tensor, r: Tensor) -> Tensor:
         """The predictions, [B], float64."""
-        values = torch.as_tensor(self.model.predict(x, r)).detach().double()
-        if values.shape != x.shape[:1] or not values.isfinite().all():
-            wanted = f"finite, of shape [{len(x)}], got shape {list(values.shape)}"
-            raise Refused(f"{self.name} must predict {wanted}")
-        return values
+        return torch.as_tensor(self.model.predict(x, r)).detach().double().reshape(len(x))
 
 
 def load(name: str) -> data.Dataset:
     """A data set of the report, or one from outside."""
     if name in TASKS:
         return tasks.load(name, "default")
-    dataset: data.Dataset = imported(name)()
+    dataset: data.Dataset = resolve_name(name)()
     return dataset
 
 
@@ -82,7 +61,7 @@ def version(method: str) -> Settings:
     """What decides what a method is: a version, or the source of the file from outside."""
     if method in DEFAULTS:
         return version_of(method)
-    source = Path(str(inspect.getsourcefile(imported(method)))).read_bytes()
+    source = Path(str(inspect.getsourcefile(resolve_name(method)))).read_bytes()
     return {"source": hashlib.sha256(source).hexdigest()[:12]}
 
 
@@ -112,8 +91,11 @@ def main(arguments: argparse.Namespace) -> None:
     arguments.methods = [*arguments.method, *arguments.methods]
     if not arguments.datasets:
         raise Refused(f"--tasks needs one of {', '.join(TASKS)}, or --task module:function")
-    for name in [*arguments.task, *arguments.method]:
-        imported(name)
+    try:
+        for name in [*arguments.task, *arguments.method]:
+            resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise Refused(f"{name} cannot be imported: {error}") from error
     methods = dict.fromkeys(arguments.methods)
     study = Study(
         "study",

@@ -19,7 +19,7 @@ from pyro_gcm import GCM, IGCM, FitResult, baselines, data, fit_members
 from pyro_gcm.baselines import MonotoneBoosting
 from pyro_gcm.responses import Continuous
 from pyro_gcm.training import AdamW, Diverged
-from reproduce.runs import Refused, Settings
+from reproduce.runs import Settings
 
 _CHOSEN = Path(__file__).with_name("chosen.json").read_text(encoding="utf-8")
 #: Experiment -> (data set ->) method -> the best of six settings on training rows, or on rows of
@@ -188,13 +188,10 @@ DEFAULTS = (
 def version_of(method: str) -> Settings:
     """The version of the library whose defaults a method has.
 
-    :raises Refused: if it is not installed.
+    :raises ImportError: if it is not installed.
     """
     package = METHODS[method].package
-    try:
-        return {package: import_module(package).__version__}
-    except ImportError as error:
-        raise Refused(f"{method} needs {package}: pip install pyro-gcm[boosting]") from error
+    return {package: import_module(package).__version__}
 
 
 def methods_of(experiment: str) -> list[str]:

@@ -53,14 +53,10 @@ class Searched:
 
     :param settings: as in `spaces.json`; empty for a method whose final fits are of its defaults.
     :param fit: function (rows, until, settings, seed) -> model and rounds; see above.
-    :param density: the model of a continuous y has a density of its own.
-    :param package: the package that it needs, of the extra "boosting" if not of `pyro_gcm`.
     """
 
     settings: Mapping[str, Any]
     fit: Callable[[Rows, Until, Settings, int], tuple[Predictor, int]]
-    density: bool = False
-    package: str = "pyro_gcm"
 
     @property
     def default(self) -> Settings:
@@ -138,13 +134,13 @@ def _trained(
 
 
 def _boosting(
-    name: Any, trees: str, fixed: Settings, rows: Rows, until: Until, own: Settings, seed: int
+    library: Any, trees: str, fixed: Settings, rows: Rows, until: Until, own: Settings, seed: int
 ) -> tuple[Predictor, int]:
     """A booster of a library; `trees` is its name for their number."""
     response: Any = rows.response
     columns, options = (rows.x, rows.r, rows.y), {**fixed, **own}
     options[trees] = until if isinstance(until, int) else MOST_TREES
-    model = MonotoneBoosting(name, response=response, seed=seed, **options)
+    model = MonotoneBoosting(library, response=response, seed=seed, **options)
     if isinstance(until, int):
         return model.fit(*columns), until
     model.fit(*columns, validation=(until.x, until.r, until.y), patience=PATIENCE)
@@ -152,25 +148,18 @@ def _boosting(
     return model, model.trees
 
 
-#: Name -> the name of its library, its name for the number of trees, and what is not searched.
-_BOOSTERS: dict[str, tuple[str, str, Settings]] = {
-    "LightGBM": ("lightgbm", "n_estimators", {"n_jobs": 1, "subsample_freq": 1}),
-    "XGBoost": (
-        *("xgboost", "n_estimators"),
-        {"n_jobs": 1, "tree_method": "hist", "grow_policy": "lossguide", "max_depth": 0},
+_XGBOOST = {"n_jobs": 1, "tree_method": "hist", "grow_policy": "lossguide", "max_depth": 0}
+#: Name -> how it is fitted: of boosters the library, its name for the number of trees, and what is
+#: not searched.
+_FITTED: dict[str, Callable[..., Any]] = {
+    "LightGBM": partial(_boosting, "lightgbm", "n_estimators", {"n_jobs": 1, "subsample_freq": 1}),
+    "XGBoost": partial(_boosting, "xgboost", "n_estimators", _XGBOOST),
+    "CatBoost": partial(
+        _boosting, "catboost", "iterations", {"thread_count": 1, "bootstrap_type": "MVS"}
     ),
-    "CatBoost": ("catboost", "iterations", {"thread_count": 1, "bootstrap_type": "MVS"}),
-    "HistGradientBoosting": ("sklearn", "max_iter", {}),
+    "HistGradientBoosting": partial(_boosting, "sklearn", "max_iter", {}),
+    "GCM": _gcm,
 }
-
-
-def _searched(name: str, settings: Settings) -> Searched:
-    if name in _BOOSTERS:
-        package, trees, fixed = _BOOSTERS[name]
-        return Searched(settings, partial(_boosting, package, trees, fixed), package=package)
-    return Searched(settings, _gcm if name == "GCM" else _members, density=True)
-
-
 _SPACES = json.loads(Path(__file__).with_name("spaces.json").read_text(encoding="utf-8"))
 #: Name -> method, in the order of the tables.
-SEARCHED = {name: _searched(name, settings) for name, settings in _SPACES.items()}
+SEARCHED = {name: Searched(of, _FITTED.get(name, _members)) for name, of in _SPACES.items()}

@@ -15,7 +15,6 @@ from typing import Any
 import pyro
 import torch
 from torch import Tensor, nn
-from torch.distributions import Independent, Normal
 from torch.func import functional_call, grad_and_value, vmap
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
@@ -23,12 +22,6 @@ from pyro_gcm import GCM, one_thread
 from pyro_gcm.baselines import Baseline
 from pyro_gcm.inference.scored import Scored
 from pyro_gcm.training import Diverged, RowsInMemory, TrainingOptions
-
-#: Options of `baselines.fit` that it has.
-_OPTIONS = (
-    *("epochs", "batch_size", "learning_rate", "optimizer", "schedule", "clip_norm"),
-    *("device", "callback"),
-)
 
 
 @one_thread()
@@ -50,18 +43,12 @@ def fit_together(
     :param seeds: of the order of the rows, one for each model; what losses draw has the first.
     :param standardize: whether every model learns the units of its rows.
     :param num_particles: draws of z for each row and step, of GCM.
-    :param options: epochs, batch_size, learning_rate, optimizer, schedule, clip_norm, device and
-        callback, as in `baselines.fit`. The optimiser gets one parameter, [models, weights of a
-        model], and has to treat every element by itself, as Adam and SGD do.
+    :param options: epochs, batch_size, learning_rate, optimizer, schedule (but "constant"),
+        clip_norm, device and callback, as in `baselines.fit`. The optimiser gets one parameter,
+        [models, weights of a model], and has to treat every element by itself, as Adam and SGD do.
     :returns: for each model None, or why it diverged; the others go on.
-    :raises TypeError: for another option.
-    :raises ValueError: for schedule "constant", whose weights are averages, or another z.
     """
-    if strange := {*options}.difference(_OPTIONS):
-        raise TypeError(f"not an option of copies side by side: {', '.join(sorted(strange))}")
     given, rows, losses = TrainingOptions(**options), [], list[Any]()
-    if given.keeps_averages:
-        raise ValueError("schedule 'constant' keeps averages of weights, which copies do not")
     model: Any
     for model, of_model, seed in zip(models, columns, seeds, strict=True):
         model.to(given.target).train()
@@ -165,9 +152,7 @@ class _OfNoise(Scored):
         self.noise = noise
 
     def draw(self, name: str, q: Any) -> Tensor:
-        """Draws of z."""
-        if name != "z" or not (isinstance(q, Independent) and isinstance(q.base_dist, Normal)):
-            raise ValueError(f"z alone is drawn, of normal coordinates, got {type(q)} for {name}")
+        """Draws of z, the only site, whose coordinates are normal."""
         drawn: Tensor = q.base_dist.loc + q.base_dist.scale * self.noise
         return drawn
 

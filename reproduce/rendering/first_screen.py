@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -25,11 +24,6 @@ COLOURS: dict[bool | None, str] = {
     None: "<span class=lacks>○</span>",
 }
 Cells = Mapping[Any, Interval]
-
-
-def report(results: Mapping[str, pd.DataFrame], table: str) -> str:
-    """One of the paper's tables: "1", "2", "3", "6", "7" or "8"."""
-    return _TABLES[table](results)
 
 
 def counts(text: str) -> str:
@@ -58,17 +52,19 @@ def _cells(
     return markdown([corner, *columns.values()], lines)
 
 
-def _errors(results: Mapping[str, pd.DataFrame]) -> str:
+def errors(table: pd.DataFrame) -> str:
+    """Table 1, with the errors in the paper's setting."""
     theirs = paper_cells("quantile_mae", "method", "r", "mae", "ci95")
-    values = samples(results["quantile_paper_setting"], ["method", "metric"])
+    values = samples(table, ["method", "metric"])
     means = mean_intervals(values)
     ours = {(m, float(name.removeprefix("MAE r="))): cell for (m, name), cell in means.items()}
     return _cells(ours, theirs, {level: f"r = {level}" for level in LEVELS}, "Table 1, error")
 
 
-def _sizes(results: Mapping[str, pd.DataFrame]) -> str:
+def sizes(table: pd.DataFrame) -> str:
+    """Table 2."""
     lines = []
-    for row in results["datasets"].to_dict("records"):
+    for row in table.to_dict("records"):
         if row["variant"] == "published":
             stand_in = pd.isna(row["paper examples"])
             cells = [
@@ -81,20 +77,23 @@ def _sizes(results: Mapping[str, pd.DataFrame]) -> str:
     return markdown(["Table 2, sizes", "rows", "columns of x", "columns of r"], lines)
 
 
-def _scores(results: Mapping[str, pd.DataFrame]) -> str:
-    values, *_ = scored(results["released"])
+def scores(table: pd.DataFrame) -> str:
+    """Table 3."""
+    values, *_ = scored(table)
     ours = mean_intervals({key: v for key, v in values.items() if not TASKS[key[1]].stand_in})
     columns = {name: f"{task.paper}, {task.metric}" for name, task in TASKS.items()}
     return _cells(ours, paper_table_3(), columns, "Table 3")
 
 
-def _ablation(results: Mapping[str, pd.DataFrame], method: str, title: str) -> str:
-    ours, theirs = latent_sizes.cells_of(results["ablation_released"], method)
+def ablation(table: pd.DataFrame, method: str, title: str) -> str:
+    """Table 6 or 7."""
+    ours, theirs = latent_sizes.cells_of(table, method)
     return _cells(ours, theirs, latent_sizes.COLUMNS, title)
 
 
-def _times(results: Mapping[str, pd.DataFrame]) -> str:
-    paper, measured = timing.paper_times().droplevel("x"), timing.by_revenues(results["timing"])
+def times(table: pd.DataFrame) -> str:
+    """Table 8."""
+    paper, measured = timing.paper_times().droplevel("x"), timing.by_revenues(table)
     ours: dict[Any, Interval] = {}
     theirs: dict[Any, Interval] = {}
     counts = [n for n in paper.columns if n in measured.columns]
@@ -105,13 +104,3 @@ def _times(results: Mapping[str, pd.DataFrame]) -> str:
             ours[key] = Interval(measured.loc[(method, way), n], math.nan, 1)
             theirs[key] = Interval(paper.loc[method, n], math.nan, 1)
     return _cells(ours, theirs, {n: f"R = {n}" for n in counts}, "Table 8, ms", digits=1)
-
-
-_TABLES: dict[str, Callable[..., str]] = {
-    "1": _errors,
-    "2": _sizes,
-    "3": _scores,
-    "6": partial(_ablation, method="GCM", title="Table 6, GCM"),
-    "7": partial(_ablation, method="IGCM", title="Table 7, IGCM"),
-    "8": _times,
-}

@@ -139,7 +139,8 @@ def _many(results: Results) -> pd.DataFrame:
 
 
 #: Name in place of that of a file -> the rows of several or some of one; None: of the paper.
-JOINED: dict[str, Callable[[Results], pd.DataFrame | None]] = {
+JOINED: dict[str, Callable[[Results], Any]] = {
+    "all": lambda results: results,
     "paper": lambda results: None,
     "released": lambda results: main_rows(results["public_released"]),
     # Other maps to positive weights, and the paper's own of the released protocol.

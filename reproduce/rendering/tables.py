@@ -53,7 +53,7 @@ def paper_cells(file: str, *columns: str) -> dict[Any, Interval]:
 
 def paper_table_3() -> dict[tuple[str, str], Interval]:
     """The paper's Table 3 by method and our name of the data set."""
-    names = {task.paper: name for name, task in TASKS.items() if task.paper}
+    names = {task.paper: name for name, task in TASKS.items()}
     cells = paper_cells("public_datasets", "method", "dataset", "value", "ci95")
     return {(method, names[title]): cell for (method, title), cell in cells.items()}
 
@@ -87,7 +87,7 @@ def headings(names: Iterable[str], metric: bool = False) -> dict[str, str]:
 
 def published(table: pd.DataFrame) -> str:
     """The metric of each task beside the paper's, of the data sets that are the same."""
-    names = [name for name, task in TASKS.items() if task.paper and not task.stand_in]
+    names = [name for name, task in TASKS.items() if not task.stand_in]
     values, columns, lower = scored(table[table["dataset"].isin(names)])
     partners = {name: method.paper for name, method in METHODS.items()}
     return beside(mean_intervals(values), paper_table_3(), partners, columns, lower)

@@ -21,7 +21,6 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ from torch import Tensor
 
 from pyro_gcm import data
 from reproduce import tasks
-from reproduce.methods import Predictor, Rows, rows_of
+from reproduce.methods import METHODS, Predictor, Rows, rows_of, version_of
 from reproduce.methods.spaces import SEARCHED
 from reproduce.runs import (
     Fit,
@@ -43,7 +42,6 @@ from reproduce.runs import (
     add_run_arguments,
     as_json,
     nan_if_diverged,
-    positive_count,
     read_results,
     run_fits,
 )
@@ -169,7 +167,7 @@ def _final(fit: Fit, dataset: data.Dataset) -> Scores:
     model, _ = _fit(fit, dataset, learn, rounds)
     end = time.process_time()
     spread = None
-    if dataset.response == "continuous" and not SEARCHED[fit.method].density:
+    if dataset.response == "continuous" and not METHODS[fit.method].density:
         spread = root_mean_squared_error(y, prediction)
     return {
         **distribution_scores(dataset, [model], test, spread=spread),
@@ -214,7 +212,7 @@ def search(name: str, splits: range, arguments: argparse.Namespace) -> dict[tupl
     searches = [str(split) for split in splits] if plan.nested else [ASIDE_SPLIT]
     every = [(m, s) for s in searches for m in arguments.methods if SEARCHED[m].settings]
     stored = _stored(path, shared)
-    for number in range(QUICK_TRIALS if arguments.quick else arguments.trials or plan.trials):
+    for number in range(QUICK_TRIALS if arguments.quick else plan.trials):
         missing = []
         for method, split in every:
             finished = stored.get((method, split), [])
@@ -291,9 +289,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce search`."""
     parser.add_argument("--datasets", nargs="+", choices=list(PLANS), default=list(PLANS))
     parser.add_argument("--methods", nargs="+", choices=list(SEARCHED), default=list(SEARCHED))
-    for name in ("trials", "splits"):
-        counts = ", ".join(f"{data} {getattr(plan, name)}" for data, plan in PLANS.items())
-        parser.add_argument(f"--{name}", type=positive_count, help=f"of a method; {counts}")
     add_run_arguments(parser)
 
 
@@ -302,14 +297,10 @@ def main(arguments: argparse.Namespace) -> None:
     if arguments.device != "cpu":
         raise Refused(f"--device must be cpu, whose time is measured, got {arguments.device}")
     for method in arguments.methods:
-        try:
-            import_module(SEARCHED[method].package)  # here too, which can read its errors then
-        except ImportError as error:
-            package = SEARCHED[method].package
-            raise Refused(f"{method} needs {package}: pip install pyro-gcm[boosting]") from error
+        version_of(method)  # which needs its package
     tables = {}
     for name in arguments.datasets:
-        count = 1 if arguments.quick else arguments.splits or PLANS[name].splits
+        count = 1 if arguments.quick else PLANS[name].splits
         splits = range(FIRST_SPLIT, FIRST_SPLIT + count)
         best = search(name, splits, arguments)
         fits = [

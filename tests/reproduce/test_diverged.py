@@ -24,9 +24,9 @@ MEMBERS = {**dataclasses.asdict(MemberSettings()), "fits": 1}
     [
         (public, "blog", "held-out", "MLP", NETWORK, {"RMSE"}),
         (members, "adult", "held-out", "any", MEMBERS, {"AUC", "log score"}),
-        (search, "blog", "trials", "wild", {"folds": 1}, {search.VALIDATION_LOSS}),
-        (search, "adult", "held-out", "wild", {"folds": 1}, {"AUC", "log score"}),
-        (search, "blog", "held-out", "wild", {"folds": 1}, {"RMSE", "log score"}),
+        (search, "blog", "trials", "MM", {"folds": 1}, {search.VALIDATION_LOSS}),
+        (search, "adult", "held-out", "MM", {"folds": 1}, {"AUC", "log score"}),
+        (search, "blog", "held-out", "MM", {"folds": 1}, {"RMSE", "log score"}),
         (untouched, "fair", "held-out", "wild", {"shuffled": 300}, {"AUC"}),
         (untouched, "randhie", "held-out", "wild", {"shuffled": 300}, {"RMSE"}),
     ],
@@ -42,7 +42,7 @@ def test_a_fit_that_diverged_has_no_score(
     trainers = {public: "train", untouched: "train", members: "fit_members"}
     for module, name in trainers.items():
         monkeypatch.setattr(module, name, diverge)
-    monkeypatch.setitem(search.SEARCHED, "wild", Searched({}, diverge))
+    monkeypatch.setitem(search.SEARCHED, "MM", Searched({}, diverge))
     split = "aside" if protocol == "trials" else "100"
     fit = Fit("any", dataset, "default", protocol, split, 0, method, as_json(settings))
     scores = study.run(fit)

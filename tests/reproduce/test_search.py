@@ -64,7 +64,7 @@ def given(monkeypatch):
     monkeypatch.setattr(tasks, "load", lambda name, variant: loaded[kinds.get(name, "binary")])
     for name in list(SEARCHED):
         monkeypatch.delitem(SEARCHED, name)
-    for name in ("first", "second"):
+    for name in ("HistGradientBoosting", "MM"):
         monkeypatch.setitem(SEARCHED, name, Searched(SPACE, fit))
     return given
 
@@ -75,7 +75,7 @@ def asked(tmp_path, *more):
 
 def fit(protocol, name="adult", split="aside", seed=3, shift=0.0, **more):
     settings = {"shift": shift, "kind": "a", "folds": 1, **more}
-    return Fit("search", name, "default", protocol, split, seed, "first", as_json(settings))
+    return Fit("search", name, "default", protocol, split, seed, "MM", as_json(settings))
 
 
 @pytest.mark.parametrize("count", [1_000, 100_000])
@@ -160,7 +160,8 @@ def without_seconds(folder, name):
 def test_an_interrupted_search_chooses_as_one_that_never_stopped(
     given, stop, tmp_path, monkeypatch
 ):
-    command = ("--datasets", "adult", "--trials", "12", "--splits", "2")
+    monkeypatch.setitem(search.PLANS, "adult", search.Plan(trials=12, splits=2))
+    command = ("--datasets", "adult")
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     search.main(asked(whole, *command))
     run, ran = search.run, []
@@ -184,7 +185,7 @@ def test_an_interrupted_search_chooses_as_one_that_never_stopped(
         one.loc[times, "value"] = other.loc[times, "value"]
         pd.testing.assert_frame_equal(one, other)
     trials = read_results(whole / "search_trials_adult.csv")
-    for method in ("first", "second"):
+    for method in ("HistGradientBoosting", "MM"):
         mine = trials[trials["method"] == method]
         assert mine["seed"].tolist() == list(range(12))
         assert json.loads(mine["settings"].iloc[0])["shift"] == -1.0

@@ -7,7 +7,7 @@ import torch
 from toys import toy
 
 from pyro_gcm.models.members import MemberSettings
-from reproduce.methods import Rows, spaces
+from reproduce.methods import METHODS, Rows, spaces
 from reproduce.methods.spaces import SEARCHED
 from reproduce.runs import as_json
 
@@ -16,7 +16,7 @@ CASES = [
     (method, response)
     for method, entry in SEARCHED.items()
     for response in ("binary", "continuous")
-    if response == "continuous" or not entry.density
+    if response == "continuous" or not METHODS[method].density
 ]
 
 
@@ -27,30 +27,30 @@ CASES = [
 def test_every_method_has_its_default_in_the_space_and_stops_early(method, response):
     import optuna
 
-    entry = SEARCHED[method]
-    pytest.importorskip(entry.package)
+    entry, density = SEARCHED[method], METHODS[method].density
+    pytest.importorskip(METHODS[method].package)
     if entry.settings:
         study = optuna.create_study()
         study.enqueue_trial(entry.default)
         trial = study.ask()
         proposed = entry.space(trial, 100)
         assert entry.default.items() <= proposed.items()
-        assert entry.density or proposed == entry.default
+        assert density or proposed == entry.default
         assert trial.params == entry.default  # and no warning that it is out of range
-    faster = {} if entry.density else {"learning_rate": 0.3}
+    faster = {} if density else {"learning_rate": 0.3}
     settings = json.loads(as_json({**entry.default, **faster}))
-    dataset = toy(rows=150 if entry.density else 300, response=response)
+    dataset = toy(rows=150 if density else 300, response=response)
     rows, stop = (
         Rows(dataset.x[part], dataset.r[part], dataset.y[part], response)
         for part in (slice(-50), slice(-50, None))
     )
     model, rounds = entry.fit(rows, stop, settings, 0)
-    assert 1 <= rounds <= 100 if entry.density else 1 < rounds < 300
-    wanted = 2 if entry.density else rounds
+    assert 1 <= rounds <= 100 if density else 1 < rounds < 300
+    wanted = 2 if density else rounds
     again, same = entry.fit(rows, wanted, settings, 0)
     assert same == wanted
     found, other = (each.predict(stop.x, stop.r) for each in (model, again))
-    if entry.density:
+    if density:
         assert not torch.equal(found, other)
         assert torch.corrcoef(torch.stack([found, stop.y.float()]))[0, 1] > 0.5
     else:

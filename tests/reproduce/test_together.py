@@ -159,23 +159,6 @@ def test_a_copy_that_diverges_stops_no_other(step: int) -> None:
     assert all((a - b).abs().max() > 1e-3 for a, b in pairwise(seen))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        *(({name: 1}, name) for name in ("validation", "patience", "seed", "elbo", "objective")),
-        ({"schedule": "constant"}, "averages"),
-    ],
-)
-def test_an_option_that_it_has_not_is_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        fit_together([MLP(3, 2)], columns()[:1], (0,), **options)
-
-
-def test_a_z_that_is_not_normal_is_refused() -> None:
-    with pytest.raises(ValueError, match="FlowDistribution"):
-        fit_together([GCM(3, 2, prior="flow").double()], columns()[:1], (0,), epochs=1)
-
-
 def test_every_public_baseline_is_among_those_that_are_compared() -> None:
     classes = {type(made(3, 2)) for made in ALL.values()}
     public = {getattr(baselines, name) for name in baselines.__all__}

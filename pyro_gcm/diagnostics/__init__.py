@@ -1,8 +1,7 @@
 """Whether draws, bounds, posteriors and predictions can be relied on."""
 
-from pyro_gcm.diagnostics.directions import suggest_directions
+from pyro_gcm.diagnostics.columns import marginal_effects, suggest_directions
 from pyro_gcm.diagnostics.importance import bound_by_particles, guide_draws, importance_diagnostics
-from pyro_gcm.diagnostics.marginal_effects import marginal_effects
 from pyro_gcm.diagnostics.predictive_checks import (
     JointCoverage,
     joint_coverage,

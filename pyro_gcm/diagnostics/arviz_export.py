@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.torch_state import one_thread
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive_int, seed_of
-from pyro_gcm.diagnostics.marginal_effects import names_of
+from pyro_gcm.diagnostics.columns import names_of
 from pyro_gcm.inference.program_arviz import container, dataset
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.prediction import PosteriorDraws

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.diagnostics import marginal_effects, suggest_directions
-from pyro_gcm.diagnostics.directions import _holm, _table
+from pyro_gcm.diagnostics.columns import _holm, _table
 from pyro_gcm.plots import plot_directions, plot_marginal_effects
 
 

@@ -7,31 +7,23 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
-import pyro
-import pyro.poutine as poutine
 import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
 from pyro_gcm._utils.torch_state import Randomness, evaluating, one_thread
-from pyro_gcm._utils.validation import (
-    ArrayLike,
-    checked_data,
-    positive_int,
-    seed_of,
-)
-from pyro_gcm.inference import given_inputs, uncollapse
-from pyro_gcm.inference.elbo import ImportanceWeightedELBO, TrainingPair
-from pyro_gcm.inference.programs import unannounced
-from pyro_gcm.inference.reading import Program
-from pyro_gcm.models.base import OrderEventModel
+from pyro_gcm._utils.validation import ArrayLike, positive_int, seed_of
+from pyro_gcm.inference.elbo import ImportanceWeightedELBO
+from pyro_gcm.inference.scored import Scored
 from pyro_gcm.models.posteriors import Posteriors
+from pyro_gcm.prediction.draws import Draws
+from pyro_gcm.prediction.posterior import Target
 from pyro_gcm.prediction.proposals import MIN_PARTICLES, effective_sample_size, pareto_k
 
 
 @one_thread()
 def importance_diagnostics(
-    model: OrderEventModel,
+    model: Posteriors,
     x: ArrayLike,
     r: ArrayLike,
     y: ArrayLike,
@@ -50,8 +42,7 @@ def importance_diagnostics(
     A categorical z is summed out; if nothing else is drawn, the weights are equal, log_evidence is
     exact, ess is `num_particles` and pareto_k -inf.
 
-    :param model: a trained `GCM` or `IGCM`, or a module with the same `training_pair`, `objective`,
-        `x_dim`, `r_dim`, `response` and `device`.
+    :param model: a trained `GCM` or `IGCM`, or one with a story of its own.
     :param x: [n, x_dim] in the units of the data; `r`: [n, r_dim]; `y`: [n].
     :param num_particles: N, draws for each row; at least 30.
     :param objective: "conditional" for log p(y | x, r), "joint" for log p(x, r, y); by default what
@@ -74,7 +65,7 @@ def importance_diagnostics(
 
 @one_thread()
 def bound_by_particles(
-    model: OrderEventModel,
+    model: Posteriors,
     x: ArrayLike,
     r: ArrayLike,
     y: ArrayLike,
@@ -113,7 +104,7 @@ def bound_by_particles(
 
 def _log_weights(
     num_particles: int,
-    model: OrderEventModel,
+    model: Posteriors,
     rows: tuple[ArrayLike, ArrayLike, ArrayLike],
     objective: str | None,
     batch_size: int,
@@ -128,43 +119,18 @@ def _log_weights(
             f"objective={objective!r} has a loss that is no bound on a log-evidence, and no "
             "importance weights: name another with objective="
         )
-    data = checked_data(model, *rows, required="xry", device=model.device).values()
-    bound = ImportanceWeightedELBO(num_particles, max_plate_nesting=1)
+    checked, bound = model.rows(*rows, required="xry"), ImportanceWeightedELBO(num_particles)
     batch_size = positive_int("batch_size", batch_size)
     seeds = torch.Generator().manual_seed(seed_of(seed))
-    batches = zip(*(column.split(batch_size) for column in data), strict=True)
-    count = len(next(iter(data)))
+    count = len(checked.x)
     with tqdm(total=count, disable=not progress, delay=2, desc="weights", unit="row") as bar:
-        for batch in batches:
+        for index, part in checked.split(batch_size):
+            batch: Any = part[:3]
             seed = int(torch.randint(2**62, (), generator=seeds))
-            with (
-                torch.no_grad(),
-                evaluating(model),
-                Randomness(seed, model.device).in_use(),
-                pyro.get_param_store().scope(),
-                pyro.validation_enabled(False),
-                unannounced(),
-            ):
-                log_w = _batch_log_weights(bound, pair, batch, seed).double()
+            with torch.no_grad(), evaluating(model), Randomness(seed, model.device).in_use():
+                log_w = Scored(model, pair.plan, bound).read(*batch).log_weights().double()
             yield log_w
-            bar.update(len(batch[0]))
-
-
-def _batch_log_weights(
-    bound: ImportanceWeightedELBO, pair: TrainingPair, batch: tuple[Tensor, ...], seed: int
-) -> Tensor:
-    """Log-weights of one batch; a z with a finite support is summed out."""
-
-    def weights(program: Program) -> Tensor:
-        torch.manual_seed(seed)  # the same draws for every value of z
-        return bound.log_weights(program, pair.guide, *batch)
-
-    if not pair.enumerated:
-        return weights(pair.program)
-    torch.manual_seed(seed)
-    z: Any = poutine.trace(pair.program).get_trace(*batch).nodes["z"]["fn"]
-    conditioned = (poutine.condition(pair.program, {"z": one}) for one in z.enumerate_support())
-    return torch.stack([weights(program) for program in conditioned]).logsumexp(0)
+            bar.update(len(index))
 
 
 def _bound(log_w: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -219,24 +185,16 @@ def guide_draws(
     {'z': (1000, 3, 4), 'c': (1000, 3, 1)}
     """
     count, seed = positive_int("num_samples", num_samples), seed_of(seed)
-    rows = model.rows(x, r, y, required="xry")
+    rows: Any = model.rows(x, r, y, required="xry")
     pair = model.training_pair(model.objective)
     if pair.enumerated:
         raise ValueError(
             f"guide_draws needs a model with a guide: this one sums {pair.enumerated[0]} out, and "
             "`posterior` draws it exactly"
         )
-    program: Any = given_inputs(model.model) if "r" in pair.plan.given else model.model
-    program = uncollapse(program, kernel="k" if "k" in pair.plan.left else None)
-    known = [part for part in rows if part is not None]
-    data = [part.repeat(count, *[1] * (part.dim() - 1)) for part in known]
-    with evaluating(model), unannounced(), Randomness(seed, model.device).in_use():
-        guided: Any = poutine.trace(pair.guide).get_trace(*data).nodes
-        sites = {name: guided[name]["value"] for name in guided if _is_latent(guided[name])}
-        drawn: Any = poutine.trace(poutine.condition(program, sites)).get_trace(*data).nodes
-    sites |= {name: drawn[name]["value"] for name in ("k", "c") if name in drawn}
-    return {name: values.unflatten(0, (count, len(rows.x))) for name, values in sites.items()}
-
-
-def _is_latent(site: Any) -> bool:
-    return site["type"] == "sample" and not site["is_observed"] and site["name"] != "data"
+    bound = ImportanceWeightedELBO(count)
+    with evaluating(model), Randomness(seed, model.device).in_use():
+        read = Scored(model, pair.plan, bound).read(rows.x, rows.r, rows.y)
+        known = {name: read.values[name] for name in read.q}
+        sites = Target(model).complete(Draws(count, known, {}, None), rows)
+    return {name: values for name, values in sites.items() if name in ("k", "c", *read.q)}

@@ -88,7 +88,7 @@ class Scored(Reader):
         #: log-probabilities of the values of finite sites, along leading dimensions.
         self.finite: Tensor | None = None
         self.finite_sites = 0
-        #: The distributions of latent sites of the guide, q.
+        #: The distributions that latent sites are drawn from: the guide's, q, or the story's own.
         self.q: dict[str, Any] = {}
         #: Draws that the doubly reparametrised gradient weighs.
         self.weighed: list[Tensor] = []
@@ -131,7 +131,10 @@ class Scored(Reader):
         """The guide's draw; without one all values of a finite site, or a draw of its own."""
         if (value := self.values.get(name)) is None:
             fn = self.distribution(name, p)
-            return self._every(name, fn) if is_finite(fn) else self.draw(name, fn)
+            if is_finite(fn):
+                return self._every(name, fn)
+            self.q[name], self.values[name] = fn, self.draw(name, fn)
+            return self.values[name]
         self.terms[name] = self._log_ratio(self.q[name], self.distribution(name, p), value)
         return value
 
@@ -206,17 +209,25 @@ class Scored(Reader):
                 losses = self._bound(log_selected) - self._bound(log_y + log_selected)
         return losses - self.log_shared / rows if self.known_shared else losses
 
-    def _bound(self, log_y: Tensor) -> Tensor:
-        """The bound of every row, [B], from the log-probability of its outcome."""
+    def log_weights(self, log_y: Tensor | None = None, averages: bool = False) -> Tensor:
+        """log w of every particle and row, [N, B], with finite sites summed out.
+
+        :param log_y: the log-probability of the outcomes, that of `outcome` by default.
+        :param averages: whether the mean over finite sites is of logarithms.
+        """
+        log_y = self.p_y.log_prob(self.y) if log_y is None else log_y
         within = [term for term in self.terms.values() if term.dim() > 2]  # depend on finite sites
         total: Any = sum((term for term in self.terms.values() if term.dim() <= 2), 0.0)
         if self.finite is not None:
             parts = torch.broadcast_tensors(self.finite, sum(within, log_y))
             log_p, log_y = (part.flatten(0, self.finite_sites - 1) for part in parts)
-            averages = self.plan.averages
             share = log_p.exp() if self.of_members is None else log_p.exp() * self.of_members
             log_y = (share * log_y).sum(0) if averages else torch.logsumexp(log_p + log_y, 0)
-        log_w: Tensor = (total + log_y).expand(self.shape)
+        return (total + log_y).expand(self.shape)
+
+    def _bound(self, log_y: Tensor) -> Tensor:
+        """The bound of every row, [B], from the log-probability of its outcome."""
+        log_w = self.log_weights(log_y, self.plan.averages)
         if not hasattr(self.bound, "alpha"):  # of weights
             return log_w.mean(0)
         for value in self.weighed:

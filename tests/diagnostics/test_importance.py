@@ -24,55 +24,48 @@ from pyro_gcm.diagnostics import (
     importance_diagnostics,
     simulation_based_calibration,
 )
-from pyro_gcm.inference import TrainingPair
-from pyro_gcm.responses import Response
 
-NOISE, ROWS = 0.5, 40
-POSTERIOR_SCALE = NOISE / math.hypot(1.0, NOISE)
+COUNT, ROWS, DIMENSIONS = 1200, 40, 2
 
 
-class Toy(nn.Module):
-    """z ~ N(x, 1), y ~ N(z + r, 0.5^2); guide: the posterior with its scale times `spread`.
+class OfKnownPosterior(nn.Module):
+    """The posterior of z of `linear(GCM)` as a guide, moved and stretched."""
 
-    In training mode its dropout spoils the program.
-    """
-
-    x_dim = r_dim = 1
-    device = torch.device("cpu")
-    objective = "conditional"
-
-    def __init__(self, spread: float = 1.0) -> None:
+    def __init__(self, shift: float = 0.0, spread: float = 1.0) -> None:
         super().__init__()
-        self.spread, self.response, self.dropout = spread, Response(), nn.Dropout(0.5)
+        self.shift, self.spread, self.model = shift, spread, linear(GCM)
 
-    def program(self, x: Tensor, r: Tensor, y: Tensor) -> None:
-        pyro.param("toy.parameter", torch.zeros(()))
-        with pyro.plate("data", len(x)):
-            z = pyro.sample("z", dist.Normal(self.dropout(x[:, 0]), 1.0))
-            pyro.sample("y", dist.Normal(z + r[:, 0], NOISE), obs=y)
+    def forward(self, x: Tensor, r: Tensor, y: Tensor) -> Any:
+        mean, covariance = posterior_of(self.model, x, r, y)
+        sd = covariance.diagonal(dim1=-2, dim2=-1).sqrt()
+        return dist.MultivariateNormal(mean + self.shift * sd, self.spread**2 * covariance)
 
-    def guide(self, x: Tensor, r: Tensor, y: Tensor) -> None:
-        loc = x[:, 0] + (y - r[:, 0] - x[:, 0]) / (1.0 + NOISE**2)
-        with pyro.plate("data", len(x)):
-            pyro.sample("z", dist.Normal(loc, self.spread * POSTERIOR_SCALE))
 
-    def training_pair(self, objective: str) -> TrainingPair:
-        return TrainingPair(self.program, self.guide)
+def toy(spread: float = 1.0) -> Any:
+    """A model whose posterior is known, with its scale times `spread` as the guide."""
+    model = linear(GCM)
+    model.z_guide = OfKnownPosterior(0.0, spread)
+    return model
 
 
 def toy_rows() -> tuple[Tensor, Tensor, Tensor]:
-    g = torch.Generator().manual_seed(0)
-    x, r, e = torch.randn(3, ROWS, 1, generator=g, dtype=torch.float64)
-    return x, r, (x + r + math.hypot(1.0, NOISE) * e)[:, 0]
+    x, r = rows(ROWS), revenues(ROWS)
+    return x, r, linear(GCM).simulate(x=x, r=r)["y"]
 
 
+@torch.no_grad()
 def toy_evidence() -> Tensor:
-    x, r, y = toy_rows()
-    return dist.Normal((x + r)[:, 0], math.hypot(1.0, NOISE)).log_prob(y)
+    """By Bayes' rule at one z: log p(y|z) + log p(z) - log p(z|y)."""
+    (x, r, y), model = toy_rows(), linear(GCM)
+    z = torch.zeros(ROWS, DIMENSIONS).double()
+    prior = model.z_prior(model.x_standardizer(x)).log_prob(z)
+    mean, covariance = posterior_of(model, x, r, y)
+    posterior = dist.MultivariateNormal(mean, covariance).log_prob(z)
+    return model.log_likelihood(x, r, y, sites={"z": z[None]})[0] + prior - posterior
 
 
 def test_exact_guide_gives_the_evidence_and_equal_weights() -> None:
-    table = importance_diagnostics(Toy(), *toy_rows(), num_particles=100)
+    table = importance_diagnostics(toy(), *toy_rows(), num_particles=100)
     assert list(table.columns) == ["log_evidence", "ess", "pareto_k"]
     np.testing.assert_allclose(table["log_evidence"], toy_evidence(), rtol=1e-10)
     np.testing.assert_allclose(table["ess"], 100.0, rtol=1e-10)
@@ -81,38 +74,38 @@ def test_exact_guide_gives_the_evidence_and_equal_weights() -> None:
 
 def test_wide_guide_has_the_effective_sample_size_of_its_closed_form() -> None:
     spread, particles = 1.5, 20_000
-    table = importance_diagnostics(Toy(spread), *toy_rows(), num_particles=particles)
+    table = importance_diagnostics(toy(spread), *toy_rows(), num_particles=particles)
     np.testing.assert_allclose(table["log_evidence"], toy_evidence(), atol=0.03)
-    # E w = 1 and E w^2 = s^2 / sqrt(2 s^2 - 1) for a normal guide s times as wide.
-    ess = particles * math.sqrt(2.0 * spread**2 - 1.0) / spread**2
+    # E w = 1 and E w^2 = (s^2 / sqrt(2 s^2 - 1))^d for a normal guide s times as wide.
+    ess = particles * (math.sqrt(2.0 * spread**2 - 1.0) / spread**2) ** DIMENSIONS
     np.testing.assert_allclose(table["ess"], ess, rtol=0.03)
     assert (table["pareto_k"] < 0.0).all()  # the weights have a bound
 
 
 def test_bound_of_one_particle_is_the_evidence_less_the_divergence() -> None:
     spread = 1.5
-    table = bound_by_particles(Toy(spread), *toy_rows()).set_index("num_particles")
+    table = bound_by_particles(toy(spread), *toy_rows()).set_index("num_particles")
     assert table.index.tolist() == [2**i for i in range(11)]
     evidence = float(toy_evidence().mean())
-    divergence = (spread**2 - 1.0) / 2.0 - math.log(spread)
+    divergence = DIMENSIONS * ((spread**2 - 1.0) / 2.0 - math.log(spread))
     for count, expected in ((1, evidence - divergence), (1024, evidence)):
         error = abs(table.loc[count, "bound"] - expected)
         assert error < 3.5 * table.loc[count, "standard_error"] + 1e-4
     assert (table["bound"].diff().dropna() > -1e-3).all()
     # For large N the gap is Var(w) / (2 N), with E w^2 as above.
-    variance = spread**2 / math.sqrt(2.0 * spread**2 - 1.0) - 1.0
+    variance = (spread**2 / math.sqrt(2.0 * spread**2 - 1.0)) ** DIMENSIONS - 1.0
     gap = evidence - table.loc[32, "bound"]
     assert gap == pytest.approx(variance / 64.0, abs=4.0 * table.loc[32, "standard_error"])
     # Numbers of particles need not divide one another.
-    table = bound_by_particles(Toy(spread), *toy_rows(), num_particles=[100, 7, 7])
+    table = bound_by_particles(toy(spread), *toy_rows(), num_particles=[100, 7, 7])
     assert table["num_particles"].tolist() == [7, 100]
-    single = bound_by_particles(Toy(spread), *toy_rows(), num_particles=[1])
+    single = bound_by_particles(toy(spread), *toy_rows(), num_particles=[1])
     assert single["standard_error"].isna().all()
 
 
 def test_standard_error_is_the_spread_over_seeds() -> None:
     options: dict[str, Any] = {"num_particles": (1, 8, 64), "progress": False}
-    tables = [bound_by_particles(Toy(1.5), *toy_rows(), **options, seed=s) for s in range(60)]
+    tables = [bound_by_particles(toy(1.5), *toy_rows(), **options, seed=s) for s in range(60)]
     spread = np.std([table["bound"] for table in tables], axis=0)
     claimed = np.mean([table["standard_error"] for table in tables], axis=0)
     np.testing.assert_allclose(claimed, spread, rtol=0.3)  # 60 seeds: 9 % each
@@ -120,27 +113,31 @@ def test_standard_error_is_the_spread_over_seeds() -> None:
 
 @pytest.mark.parametrize("function", [importance_diagnostics, bound_by_particles])
 def test_nothing_is_left_changed_and_the_seed_decides(function: Any) -> None:
-    toy = Toy(1.3).train()
+    model, store = toy(1.3).train(), dict(pyro.get_param_store())
     state = torch.get_rng_state()
-    first = function(toy, *toy_rows(), seed=3, batch_size=7)
+    first = function(model, *toy_rows(), seed=3, batch_size=7)
     assert torch.equal(torch.get_rng_state(), state)
-    assert "toy.parameter" not in pyro.get_param_store()
-    assert toy.dropout.training
-    assert first.equals(function(toy, *toy_rows(), seed=3, batch_size=7))
-    assert not first.equals(function(toy, *toy_rows(), seed=4, batch_size=7))
+    assert dict(pyro.get_param_store()) == store
+    assert model.training
+    assert first.equals(function(model, *toy_rows(), seed=3, batch_size=7))
+    assert not first.equals(function(model, *toy_rows(), seed=4, batch_size=7))
 
 
 def test_rows_without_weight_do_not_spoil_the_others() -> None:
-    class Impossible(Toy):
-        def program(self, x: Tensor, r: Tensor, y: Tensor) -> None:
-            with pyro.plate("data", len(x)):
-                pyro.sample("z", dist.Normal(x[:, 0], 1.0))
-                pyro.factor("never", torch.where(torch.arange(len(x)) == 1, -math.inf, -2.0))
+    class Impossible(GCM):
+        def story(self, sample: Any, x: Tensor, r: Tensor, y: Tensor) -> Any:
+            z = sample("z", lambda: self.z_dist(x))
+            loc = torch.where(x[:, 0] > 9.0, math.inf, 0.0)
+            sample("never", lambda: dist.Normal(loc, 1.0, validate_args=False), obs=x[:, 1])
+            c = sample("c", lambda: self.c_dist(z, x))
+            return sample("y", lambda: self.y_dist(c, x, r), obs=y)
 
-    table = importance_diagnostics(Impossible(1.5), *toy_rows(), num_particles=50)
+    data = rows(ROWS), revenues(ROWS), torch.ones(ROWS)
+    data[0][1] = 10.0
+    table = importance_diagnostics(Impossible(2, 1), *data, num_particles=50)
     assert table.loc[1].tolist() == [-math.inf, 0.0, math.inf]
     assert np.isfinite(table["log_evidence"].drop(1)).all()
-    bounds = bound_by_particles(Impossible(1.5), *toy_rows(), num_particles=(1, 4))
+    bounds = bound_by_particles(Impossible(2, 1), *data, num_particles=(1, 4))
     assert (bounds["bound"] == -math.inf).all()
     assert bounds["standard_error"].isna().all()
 
@@ -215,26 +212,10 @@ def test_a_loss_that_is_no_bound_is_refused() -> None:
 
 def test_wrong_numbers_of_particles_are_refused() -> None:
     with pytest.raises(ValueError, match="num_particles must be an integer of at least 30, got 29"):
-        importance_diagnostics(Toy(), *toy_rows(), num_particles=29)
+        importance_diagnostics(toy(), *toy_rows(), num_particles=29)
     for counts in ((1, 0), (1, 2.5)):
         with pytest.raises(ValueError, match="num_particles must be"):
-            bound_by_particles(Toy(), *toy_rows(), num_particles=counts)
-
-
-COUNT = 1200
-
-
-class OfKnownPosterior(nn.Module):
-    """The posterior of z of `linear(GCM)` as a guide, moved and stretched."""
-
-    def __init__(self, shift: float = 0.0, spread: float = 1.0) -> None:
-        super().__init__()
-        self.shift, self.spread, self.model = shift, spread, linear(GCM)
-
-    def forward(self, x: Tensor, r: Tensor, y: Tensor) -> Any:
-        mean, covariance = posterior_of(self.model, x, r, y)
-        sd = covariance.diagonal(dim1=-2, dim2=-1).sqrt()
-        return dist.MultivariateNormal(mean + self.shift * sd, self.spread**2 * covariance)
+            bound_by_particles(toy(), *toy_rows(), num_particles=counts)
 
 
 def calibration(shift: float = 0.0, spread: float = 1.0) -> SBCResult:

@@ -21,14 +21,8 @@ from pyro_gcm.estimators.targets import Array, Values
 from pyro_gcm.io.tree import plain
 from pyro_gcm.models import GCM, IGCM
 
-#: What is learned beside columns and models, by its name in a folder.
-_LEARNED = {
-    "classes": "classes_",
-    "event_column": "event_column_",
-    "event_codes": "event_codes_",
-    "times": "unique_times_",
-    "ranks": "ranks_",
-}
+#: What is learned and is no plain data.
+_APART = ("encoding_", "model_", "bootstrap_models_")
 
 
 class FittedState(BaseEstimator):
@@ -76,20 +70,15 @@ class FittedState(BaseEstimator):
         :raises TypeError: for an option that is no plain data.
         """
         check_is_fitted(self)
+        learned = {n: v for n, v in vars(self).items() if n.endswith("_") and n not in _APART}
         data = {
             "options": {n: plain(v, n, _pairs) for n, v in self.get_params(deep=False).items()},
             "columns": [asdict(column) for column in self.encoding_.columns],
-            "features": int(self.n_features_in_),
-            "names": [str(name) for name in getattr(self, "feature_names_in_", [])],
-            "iterations": int(self.n_iter_),
-            "training": self.training_,
+            "learned": {
+                name: [value.dtype.str, value.tolist()] if isinstance(value, np.ndarray) else value
+                for name, value in learned.items()
+            },
         }
-        for key, name in _LEARNED.items():
-            value = getattr(self, name, None)
-            if isinstance(value, np.ndarray):
-                data[key] = [value.dtype.str, value.tolist()]
-            elif value is not None:
-                data[key] = plain(value, key)
         samples = {f"bootstrap_{n}": model for n, model in enumerate(self.bootstrap_models_)}
         return data, {"model": self.model_, **samples}
 
@@ -98,16 +87,12 @@ class FittedState(BaseEstimator):
         """The estimator that `saved_state` describes."""
         made = cls(**{name: _option(value) for name, value in data["options"].items()})
         made.encoding_ = TableEncoding([ColumnEncoding(**each) for each in data["columns"]])
-        made.n_features_in_, made.n_iter_ = data["features"], data["iterations"]
-        made.training_, made.model_ = data["training"], parts["model"]
-        if data["names"]:
-            made.feature_names_in_ = np.array(data["names"], dtype=object)
-        for key, name in _LEARNED.items():
-            if isinstance(value := data.get(key), list):
+        for name, value in data["learned"].items():
+            if isinstance(value, list):
                 first, second = value
                 value = np.array(second, first) if isinstance(first, str) else (first, second)
-            if value is not None:
-                setattr(made, name, value)
+            setattr(made, name, value)
+        made.model_ = parts["model"]
         made.bootstrap_models_ = [parts[f"bootstrap_{n}"] for n in range(len(parts) - 1)]
         return made
 

@@ -25,6 +25,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.validation import (
     ArrayLike,
     matrix,
@@ -32,6 +33,7 @@ from pyro_gcm._utils.validation import (
     positive_int,
     same_rows,
     seed_of,
+    share,
     vector,
 )
 from pyro_gcm.data.survival_times import SurvivalTimes
@@ -123,17 +125,9 @@ class Auctions:
         :raises ValueError: if the shape does not match, or the probability is outside (0, 1).
         """
         x = self._covariates(x)
-        if not 0.0 < probability < 1.0:
-            raise ValueError(f"probability must lie strictly between 0 and 1, got {probability!r}")
         loc, scale, _ = _parameters(x)
-        # A quantile of a mixture lies between those of its components, here at a distance of 0.8.
-        low = loc + scale * torch.special.ndtri(loc.new_tensor(probability))
-        high = low + _STEP
-        for _ in range(50):
-            middle = (low + high) / 2
-            is_low = _below(x, middle) < probability
-            low, high = torch.where(is_low, middle, low), torch.where(is_low, high, middle)
-        return ((low + high) / 2).exp()
+        level = share("probability", probability)
+        return smallest_reaching(lambda log_bid: _below(x, log_bid), level, loc, scale).exp()
 
     def frame(self) -> pd.DataFrame:
         """Return one row per auction: ``x_names``, bid, won, cost, kind, true_price."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,21 +21,15 @@ from pyro_gcm.data.source import RawFile, read_raw, unzip
 _MAX_COMMENTS = 8
 _LOWEST_RATE = 5.3  # percent a year
 
-
-class Parts(NamedTuple):
-    """Columns of a data set, and training and test rows of its fixed split, if it has one."""
-
-    x: pd.DataFrame
-    r: pd.DataFrame
-    y: pd.Series
-    fixed: tuple[Tensor, Tensor] | None = None
+#: Columns x, r and y of a data set, and training and test rows of its fixed split, if it has one.
+Parts = tuple[pd.DataFrame, pd.DataFrame, "pd.Series[Any]", tuple[Tensor, Tensor] | None]
 
 
 def build(name: str, variant: str) -> Dataset:
     """The data set of `data.load`."""
     about = SETS[name]
-    parts = _PARTS[name](about, variant == "published")
-    return from_frames(name, variant, *parts[:3], metric=about["metric"], fixed=parts.fixed)
+    x, r, y, fixed = _PARTS[name](about, variant == "published")
+    return from_frames(name, variant, x, r, y, metric=about["metric"], fixed=fixed)
 
 
 def tables(about: dict[str, Any]) -> list[pd.DataFrame]:
@@ -59,7 +53,7 @@ def _adult(about: dict[str, Any], published: bool) -> Parts:
         unknown = (table["workclass"] == "?") & (table.index >= len(learn))
         table["workclass"] = table["workclass"].mask(unknown, "? (adult.test)")
     r = table[about["r"]]
-    return Parts(one_hot(table[about["x"]]), min_max(r) if published else r, y)
+    return one_hot(table[about["x"]]), min_max(r) if published else r, y, None
 
 
 def _auto_mpg(about: dict[str, Any], published: bool) -> Parts:
@@ -73,7 +67,7 @@ def _auto_mpg(about: dict[str, Any], published: bool) -> Parts:
     if published:
         train = inputs.iloc[fixed[0].tolist()]
         inputs = (inputs - train.mean()) / train.std(ddof=1)
-    return Parts(inputs[about["x"]], (-inputs[about["r"]]).add_prefix("-"), table["mpg"], fixed)
+    return inputs[about["x"]], (-inputs[about["r"]]).add_prefix("-"), table["mpg"], fixed
 
 
 def _blog(about: dict[str, Any], published: bool) -> Parts:
@@ -99,7 +93,7 @@ def _blog(about: dict[str, Any], published: bool) -> Parts:
     inputs = min_max(inputs) if published else inputs
     fixed = torch.arange(len(train)).split([int(train.sum()), int((~train).sum())])
     r = inputs[list(about["r"])].rename(columns=about["r"])
-    return Parts(inputs.drop(columns=list(about["r"])), r, y[kept] / _MAX_COMMENTS, fixed)
+    return inputs.drop(columns=list(about["r"])), r, y[kept] / _MAX_COMMENTS, fixed
 
 
 def _compas(about: dict[str, Any], published: bool) -> Parts:
@@ -118,7 +112,7 @@ def _compas(about: dict[str, Any], published: bool) -> Parts:
     order = np.arange(len(table))
     np.random.RandomState(78712).shuffle(order)
     train, test = torch.from_numpy(order.astype(np.int64)).tensor_split([len(table) * 4 // 5])
-    return Parts(x, numbers[about["r"]], table[about["y"]], (train, test))
+    return x, numbers[about["r"]], table[about["y"]], (train, test)
 
 
 def _diabetes(about: dict[str, Any], published: bool) -> Parts:
@@ -126,7 +120,7 @@ def _diabetes(about: dict[str, Any], published: bool) -> Parts:
     table = table.astype("int64")
     r, y = table[about["r"]], table[about["y"]]
     x = one_hot(table.drop(columns=[*about["r"], about["y"]]))
-    return Parts(x, min_max(r) if published else r, y)
+    return x, min_max(r) if published else r, y, None
 
 
 def _loan(about: dict[str, Any], published: bool) -> Parts:
@@ -149,7 +143,7 @@ def _loan(about: dict[str, Any], published: bool) -> Parts:
         if name.startswith("-"):
             r[name] = float(published) - r[name]
     train, test = torch.arange(len(table)).split(about["rows"])
-    return Parts(table[about["x"]], r, table[about["y"]], (train, test))
+    return table[about["x"]], r, table[about["y"]], (train, test)
 
 
 def _loan_psds(about: dict[str, Any], published: bool) -> Parts:
@@ -176,7 +170,7 @@ def _loan_psds(about: dict[str, Any], published: bool) -> Parts:
     numbers["term=60 months"] = (table["term"] == "60 months").astype("float64")
     x = pd.concat([numbers, one_hot(table[about["x"]])], axis="columns")
     x = x.reindex(columns=SETS["loan"]["x"], fill_value=0.0)  # absent categories
-    return Parts(x, r, table[about["y"]] == "default")
+    return x, r, table[about["y"]] == "default", None
 
 
 def _interest_rate(table: pd.DataFrame) -> pd.Series:

@@ -13,7 +13,7 @@ import pandas as pd
 import pyro
 import torch
 from pyro import poutine
-from scipy.stats import chi2
+from scipy.stats import chisquare
 from torch import Tensor
 from tqdm.auto import tqdm
 
@@ -48,33 +48,22 @@ class SBCResult:
     num_draws: int
     tied: frozenset[str] = frozenset()
 
-    def p_values(self, bins: int | None = None) -> pd.Series:
+    def p_values(self) -> pd.Series:
         """Chi-square test of uniform ranks for every quantity; NaN if all its values are tied.
 
-        :param bins: number of bins of equal width, a divisor of `num_draws` + 1; by default the
-            largest up to 20 for which at least 5 simulations are expected in each bin.
-        :raises ValueError: for another number, or if there is no such default.
+        Its bins are the largest divisor of num_draws + 1 that is at most 20 and leaves at least
+        five simulations for each bin.
         """
-        count = len(self.ranks)
-        if bins is None:
-            bins = _default_bins(count, self.num_draws)
-        bins = positive_int("bins", bins, minimum=2)
-        if (self.num_draws + 1) % bins:
-            raise ValueError(f"bins must divide num_draws + 1 = {self.num_draws + 1}, got {bins}")
-        width, expected = (self.num_draws + 1) // bins, count / bins
-        observed = np.stack(
-            [np.bincount(self.ranks[q] // width, minlength=bins) for q in self.ranks]
-        )
-        tail = chi2.sf(((observed - expected) ** 2 / expected).sum(1), bins - 1)
-        p_values = pd.Series(tail, index=self.ranks.columns, name="p_value")
+        bins = _bins(len(self.ranks), self.num_draws)
+        width = (self.num_draws + 1) // bins
+        observed = [np.bincount(self.ranks[q] // width, minlength=bins) for q in self.ranks]
+        p_value = chisquare(observed, axis=1).pvalue
+        p_values = pd.Series(p_value, index=self.ranks.columns, name="p_value")
         return p_values.mask(p_values.index.isin(self.tied))
 
-    def p_value(self, bins: int | None = None) -> float:
-        """The smallest of `p_values` times their number (Bonferroni): one test of all quantities.
-
-        :param bins: as for `p_values`.
-        """
-        p_values = self.p_values(bins)
+    def p_value(self) -> float:
+        """The smallest of `p_values` times their number (Bonferroni): a test of all together."""
+        p_values = self.p_values()
         return min(1.0, float(p_values.min()) * int(p_values.count()))
 
     def symmetry_p_values(self) -> pd.Series:
@@ -153,7 +142,7 @@ def simulation_based_calibration(
     if x is not None:
         x = matrix("x", x, model.x_dim, "x_dim")
     if x is not None or size is not None:
-        _default_bins(positive_int("size", size if x is None else len(x)), num_draws)
+        _bins(positive_int("size", size if x is None else len(x)), num_draws)
     draw: Any = sampler or partial(model.cost_posterior, progress=False)
     with torch.no_grad(), evaluating(model):
         # Not `seed` itself, because a sampler with the same generator could repeat the true draws.
@@ -246,7 +235,7 @@ def _symmetry(ranks: Any, num_draws: int) -> float:
     return float(min(1.0, max(0.0, 1.0 - 4.0 / math.pi * terms.sum())))
 
 
-def _default_bins(count: int, num_draws: int) -> int:
+def _bins(count: int, num_draws: int) -> int:
     for bins in range(min(_MOST_BINS, count // _LEAST_EXPECTED), 1, -1):
         if (num_draws + 1) % bins == 0:
             return bins

@@ -71,19 +71,14 @@ class ColumnEncoding:
         found = cls(column.label, sign, "number", missing=bool(column.is_missing.any()))
         if categorical:
             found._learn_levels(column)
-        if found.is_revenue or not categorical:
+        if found.sign or not categorical:
             found._learn_scale(found.numbers(column))
         return found
 
     @property
-    def is_revenue(self) -> bool:
-        """Whether the column is constrained."""
-        return self.sign != 0
-
-    @property
     def width(self) -> int:
         """Number of covariates that stand for it."""
-        if self.is_revenue:
+        if self.sign:
             return int(self.missing)
         if self.kind == "number":
             return 1 + self.missing
@@ -93,7 +88,7 @@ class ColumnEncoding:
         labels = column.as_labels()
         found = dict(sorted(Counter(v for v in labels if v is not None).items()))
         self.kind = "category" if column.levels is None else "ordered"
-        if self.is_revenue:
+        if self.sign:
             if column.levels is None:
                 raise ValueError(
                     f"monotonic_cst: {column.label} has text or categories without an order, such "
@@ -219,7 +214,7 @@ class ColumnEncoding:
 
     def covariates(self, column: Column) -> Features:
         """The encoded column, which a network reads, [n, width]."""
-        if self.is_revenue:
+        if self.sign:
             absent = np.isnan(self.numbers(column))[:, None].astype(np.float32)
             return absent[:, : self.width]
         if self.kind == "number":
@@ -246,26 +241,17 @@ class TableEncoding:
     def __init__(self, columns: Sequence[ColumnEncoding]) -> None:
         self.columns = list(columns)
 
-    @classmethod
-    def learn(
-        cls, columns: Sequence[Column], signs: Sequence[int], categorical: Sequence[bool]
-    ) -> TableEncoding:
-        """Learn from the columns of the training rows."""
-        return cls(
-            [ColumnEncoding.learn(*each) for each in zip(columns, signs, categorical, strict=True)]
-        )
-
     @property
     def revenues(self) -> list[int]:
         """Indices of the constrained columns."""
-        return [j for j, column in enumerate(self.columns) if column.is_revenue]
+        return [j for j, column in enumerate(self.columns) if column.sign]
 
     @property
     def ordered(self) -> list[list[int]]:
         """Covariates that stand for the levels of a free ordered category, for each of those."""
         groups, at = [], 0
         for column in self.columns:
-            if column.kind == "ordered" and not column.is_revenue and len(column.levels) > 1:
+            if column.kind == "ordered" and not column.sign and len(column.levels) > 1:
                 groups.append(list(range(at, at + len(column.levels))))
             at += column.width
         return groups
@@ -275,7 +261,7 @@ class TableEncoding:
         rows = len(columns[0].is_missing)
         pairs = list(zip(self.columns, columns, strict=True))
         x = [code.covariates(column) for code, column in pairs if code.width]
-        r = [code.scaled(code.numbers(column)) for code, column in pairs if code.is_revenue]
+        r = [code.scaled(code.numbers(column)) for code, column in pairs if code.sign]
         nothing = np.zeros((rows, 1), dtype=np.float32)
         joined = np.concatenate(x, 1) if x else nothing
         return torch.from_numpy(joined), torch.from_numpy(np.stack(r, 1) if r else nothing)

@@ -18,7 +18,7 @@ from pyro_gcm._utils.validation import positive_int, share, warn_user
 from pyro_gcm.data.tables import Table, as_frame, known_name, read_table
 from pyro_gcm.estimators.after_training import standard_error, warn_of_directions
 from pyro_gcm.estimators.directions import categories, directions
-from pyro_gcm.estimators.encoding import TableEncoding
+from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
 from pyro_gcm.estimators.state import FittedState
 from pyro_gcm.estimators.targets import Array, row_weights, target_column
 from pyro_gcm.estimators.training import Trained, TrainingPlan, TrainingRows, trained
@@ -122,7 +122,8 @@ class MonotoneEstimator(FittedState):
         count = positive_int("bootstrap", self.bootstrap, minimum=0)
         signs = directions(self.monotonic_cst, len(columns), columns.names)
         chosen = categories(self.categorical_features, columns, columns.names)
-        encoding = TableEncoding.learn(columns, signs, chosen)
+        each = zip(columns, signs, chosen, strict=True)
+        encoding = TableEncoding([ColumnEncoding.learn(*column) for column in each])
         if empty := [column.label for column in columns if column.is_missing.all()]:
             warn_user(f"X has no value in {', '.join(empty)}: nothing can be learned from it")
         weights = None if weight is None else torch.tensor(weight)
@@ -286,6 +287,11 @@ class MonotoneEstimator(FittedState):
         """Covariates and revenues of the model, of n rows."""
         columns = self._columns(X)  # first, for it says where nothing was fitted
         return self.encoding_(columns)
+
+    def _predictive(self, X: Any) -> Any:
+        """The distributions of y that the model predicts for n rows."""
+        rows = self._rows(X)
+        return self.model_.predictive(*rows)
 
     def _predict(self, X: Any) -> Array:
         return self._of_rows(*self._rows(X))

@@ -118,8 +118,7 @@ class GCMOrdinal(ClassOutcome, Answers):
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the levels, [n, L], in the order of `classes_`."""
-        rows = self._rows(X)
-        found = in_numpy(self.model_.predictive(*rows).probabilities())
+        found = in_numpy(self._predictive(X).probabilities())
         return found / found.sum(1, keepdims=True)
 
     def predict_cumulative(self, X: Any) -> Array:
@@ -129,14 +128,11 @@ class GCMOrdinal(ClassOutcome, Answers):
 
     def predict(self, X: Any) -> Values:
         """The most probable level of each row, [n]: the lower one of two that are equally so."""
-        places = self.predict_proba(X).argmax(1)
-        return self.classes_[places]
+        return self.classes_[self.predict_proba(X).argmax(1)]
 
     def predict_median(self, X: Any) -> Values:
         """The lowest level at or below which y lies with probability 1/2, [n]; it is monotone."""
-        rows = self._rows(X)
-        places = self.model_.predictive(*rows).median().long().cpu().numpy()
-        return self.classes_[places]
+        return self.classes_[self._predictive(X).median().long().cpu().numpy()]
 
     def predict_mean(self, X: Any) -> Array:
         """The mean place of the level among `classes_`, from 0 to L - 1, [n]; it is monotone."""

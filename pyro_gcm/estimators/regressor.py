@@ -96,8 +96,7 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         :raises ValueError: for coverage without rows that members left out: of an IGCM or another
             prior; and with `epochs`, or more than 20,000 rows, unless `early_stopping` is True.
         """
-        level, rows = share("level", level), self._rows(X)
-        predictive = self.model_.predictive(*rows)
+        level, predictive = share("level", level), self._predictive(X)
         if coverage is None:
             return in_numpy(predictive.interval(level))
         tail = 0.5 * (1.0 - share("coverage", coverage))
@@ -226,8 +225,7 @@ class GCMRegressor(RealOutcome, Answers):
         :param X: a table of n rows.
         :param levels: strictly between 0 and 1, [L].
         """
-        levels, rows = vector("levels", levels), self._rows(X)
-        return in_numpy(self.model_.predictive(*rows).quantile(levels))
+        return in_numpy(self._predictive(X).quantile(vector("levels", levels)))
 
     def cdf(self, X: Any, values: Any) -> Array:
         """Pr(y <= value) for each row, [n, T], monotone against the mean.
@@ -250,9 +248,8 @@ class GCMRegressor(RealOutcome, Answers):
         :param X: a table of n rows.
         :param random_state: seed, or a `RandomState` of numpy.
         """
-        count, rows = positive_int("count", count), self._rows(X)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
-        return in_numpy(self.model_.predictive(*rows).sample(count, seed=seed))
+        return in_numpy(self._predictive(X).sample(positive_int("count", count), seed=seed))
 
     def crps(self, X: Any, y: Any) -> Array:
         """The continuous ranked probability score of each row, [n], in the units of y; 0 is best.

@@ -165,14 +165,13 @@ class GCMSurvival(Answers):
             between them.
         :raises ValueError: for times that are not above 0.
         """
-        rows = self._rows(X)
-        if times is None:
-            at = self.unique_times_
-        else:
+        predictive = self._predictive(X)
+        at = self.unique_times_
+        if times is not None:
             at = np.unique(vector("times", times).double().numpy())
             if not (at > 0.0).all():
                 raise ValueError(f"times must be above 0, got {at.min():g}")
-        survival = in_numpy(self.model_.predictive(*rows).survival(at))
+        survival = in_numpy(predictive.survival(at))
         if return_array:
             return survival
         return np.array([TimeCurve(at, of_row) for of_row in survival], dtype=object)
@@ -183,13 +182,11 @@ class GCMSurvival(Answers):
         :param X: a table of n rows.
         :param levels: probabilities strictly between 0 and 1, [L].
         """
-        rows = self._rows(X)
-        return in_numpy(self.model_.predictive(*rows).quantile(levels))
+        return in_numpy(self._predictive(X).quantile(levels))
 
     def predict_cured(self, X: Any) -> Array:
         """The probability that the event never comes, [n]; 0 with `cured=None`."""
-        rows = self._rows(X)
-        return in_numpy(self.model_.predictive(*rows).cured_fraction())
+        return in_numpy(self._predictive(X).cured_fraction())
 
     def predict_median(self, X: Any) -> Array:
         """The time by which the event has come with probability 1/2, [n]."""

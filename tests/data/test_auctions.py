@@ -107,7 +107,10 @@ def test_invalid_arguments_are_refused() -> None:
     few = simulate_auctions(3)
     for call, message in (
         (lambda: simulate_auctions(current_status_share=1.5), r"must be a .* in \[0, 1\], got 1.5"),
-        (lambda: few.winning_bid(few.x, math.nan), "must lie strictly between 0 and 1, got nan"),
+        (
+            lambda: few.winning_bid(few.x, math.nan),
+            "probability must be a number in .0, 1., got nan",
+        ),
         (lambda: few.winning_bid(few.x[:, :2]), "x has 2 columns, the model was built for x_dim=3"),
         (lambda: few.win_probability(few.x, few.bid[:2]), "row counts differ: x has 3, bid has 2"),
         (lambda: few.win_curve(few.x, [100.0, -5.0]), "bids must be positive, got -5"),

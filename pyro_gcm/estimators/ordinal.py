@@ -128,11 +128,13 @@ class GCMOrdinal(ClassOutcome, Answers):
 
     def predict(self, X: Any) -> Values:
         """The most probable level of each row, [n]: the lower one of two that are equally so."""
-        return self.classes_[self.predict_proba(X).argmax(1)]
+        places = self.predict_proba(X).argmax(1)
+        return self.classes_[places]
 
     def predict_median(self, X: Any) -> Values:
         """The lowest level at or below which y lies with probability 1/2, [n]; it is monotone."""
-        return self.classes_[self._predictive(X).median().long().cpu().numpy()]
+        places = self._predictive(X).median().long().cpu().numpy()
+        return self.classes_[places]
 
     def predict_mean(self, X: Any) -> Array:
         """The mean place of the level among `classes_`, from 0 to L - 1, [n]; it is monotone."""

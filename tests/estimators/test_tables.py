@@ -76,7 +76,9 @@ def test_what_a_network_reads_of_each_kind_of_column():
     )
     columns = read_table(table)
     signs = [0, 0, 0, 0, 0, 1, -1, 0]
-    encoding = TableEncoding.learn(columns, signs, [c.categorical for c in columns])
+    categorical = (column.categorical for column in columns)
+    each = map(ColumnEncoding.learn, columns, signs, categorical)
+    encoding = TableEncoding([*each])
     assert [code.width for code in encoding.columns] == [2, 1, 3, 2, 2, 0, 1, 1]
     x, r = encoding(columns)
     assert x.shape == (15, 12)

@@ -18,7 +18,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pyro_gcm.estimators import GCMSurvival
-from reproduce.curves.survival_scores import brier_times, log_edges, survival_scores
 from reproduce.data.survival_data import TABLES, load
 from reproduce.intervals import gaps, samples, stars
 from reproduce.rendering.markdown import markdown, shown
@@ -81,6 +80,13 @@ def _steps(at: Array, survival: Array) -> Callable[[Array], Array]:
 
 
 FOLDS = 5
+#: Times of the integrated Brier score, from the 10th to the 90th percentile of the events of a
+#: whole table, and bins of the log score.
+POINTS, BINS = 50, 10
+#: Weight of the uniform distribution over the bins in every log score: no score is infinite.
+UNIFORM = 0.01
+#: Groups of the calibration error, at most, and rows of a group, at least.
+GROUPS, GROUP_ROWS = 5, 25
 #: Metrics, and whether lower is better.
 METRICS = {
     "integrated Brier score": True,
@@ -92,25 +98,102 @@ METRICS = {
 }
 
 
-def parts(name: str, split: str) -> tuple[Array, Array]:
-    """Training and test rows of a split "repeat.fold", with equal shares of events."""
-    repeat, fold = map(int, split.split("."))
-    X, y = load(name)
-    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=repeat).split(X, y["event"])
-    learn, test = list(folds)[fold]
-    return learn, test
-
-
 def run(fit: Fit, device: str = "cpu") -> Scores:
     """Scores of one method on one split."""
     X, y = load(fit.dataset)
     if "shuffled" in fit.options:
         y = y[np.random.default_rng(0).permutation(len(y))]
-    learn, test = parts(fit.dataset, fit.split)
-    risk, curves = predicted(fit, X.iloc[learn], y[learn], X.iloc[test], device)
-    times = brier_times(y)
-    at_times, at_edges = curves(times), curves(log_edges(y[learn]))
-    return survival_scores(y[learn], y[test], risk, at_times, times, at_edges)
+    repeat, fold = map(int, fit.split.split("."))
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=repeat)
+    learn, test = [*folds.split(X, load(fit.dataset)[1]["event"])][fold]
+    known = predicted(fit, X.iloc[learn], y[learn], X.iloc[test], device)
+    first, last = np.quantile(y["time"][y["event"]], [0.1, 0.9])
+    times = np.linspace(first, last, POINTS)
+    return scores(known, y[learn], y[test], times)
+
+
+def scores(known: Predicted, learn: Array, test: Array, times: Array) -> Scores:
+    """Concordances, time-dependent AUC, Brier and log score, and calibration of test rows.
+
+    Weights by the probability of being censored come from the training rows. Test rows are followed
+    up to the last of the times only, which changes no Brier score, and integrals are over the
+    times at which some are. The time-dependent AUC is the cumulative and dynamic one: of rows with
+    an event by t against rows without, by Pr(T <= t), the mean over times.
+
+    :param known: of test rows; `learn`: (event, time) of training rows, `test`: of test rows, [n].
+    :param times: of the Brier score, [POINTS].
+    """
+    from sksurv.metrics import (
+        concordance_index_censored,
+        concordance_index_ipcw,
+        cumulative_dynamic_auc,
+        integrated_brier_score,
+    )
+
+    (risk, curves), followed = known, test.copy()
+    at_times = curves(times)
+    # The bins of the log score are those of the events of training rows; the last is without end.
+    edges = np.unique(np.quantile(learn["time"][learn["event"]], np.arange(1, BINS) / BINS))
+    end = times[-1] * (1.0 + 1e-9)
+    followed["event"] &= test["time"] <= end
+    followed["time"] = np.minimum(test["time"], end)
+    # Before the first of its rows a test set says nothing, and after the last one neither.
+    inside = (times >= followed["time"].min()) & (times < followed["time"].max())
+    events = followed["time"][followed["event"]]
+    between = inside & (times >= events.min())  # an AUC needs an event
+    auc = cumulative_dynamic_auc(learn, followed, 1.0 - at_times[:, between], times[between])
+    middle = POINTS // 2
+    return {
+        "Harrell's C": float(concordance_index_censored(test["event"], test["time"], risk)[0]),
+        "Uno's C": float(concordance_index_ipcw(learn, followed, risk)[0]),
+        "integrated Brier score": float(
+            integrated_brier_score(learn, followed, at_times[:, inside], times[inside])
+        ),
+        "log score": log_score(test, curves(edges), edges),
+        "time-dependent AUC": float(auc[1]),
+        "calibration error": calibration_error(test, at_times[:, middle], times[middle]),
+    }
+
+
+def calibration_error(test: Array, survival: Array, time: float) -> float:
+    """Mean absolute difference of predicted and observed survival at a time, over groups of rows.
+
+    Groups are quantiles of the prediction, five or fewer, of 25 rows or more; what was observed
+    of a group is its Kaplan-Meier estimate. Rows count equally.
+
+    :param survival: Pr(T > time), [n].
+    """
+    from sksurv.nonparametric import kaplan_meier_estimator
+
+    count = max(1, min(GROUPS, len(test) // GROUP_ROWS))
+    edges = np.quantile(survival, np.arange(1, count) / count)
+    group = np.searchsorted(edges, survival)
+    gaps = np.zeros(len(test))
+    for rows in (group == each for each in np.unique(group)):
+        at, curve = kaplan_meier_estimator(test["event"][rows], test["time"][rows])
+        observed = np.append(1.0, curve)[np.searchsorted(at, time, side="right")]
+        gaps[rows] = abs(survival[rows].mean() - observed)
+    return float(gaps.mean())
+
+
+def log_score(test: Array, at_edges: Array, edges: Array) -> float:
+    """Mean log-probability of what was seen of a time, in nats a row, the same for every method.
+
+    An event has the probability of its bin, and a censored row that of its bin and all later ones;
+    the bins' probabilities are mixed with 1 % of the uniform distribution.
+
+    :param at_edges: Pr(T > edge), [n, E].
+    :param edges: [E], rising.
+    """
+    rows = len(test)
+    curve = np.hstack([np.ones((rows, 1)), at_edges, np.zeros((rows, 1))])
+    bins = -np.diff(curve, axis=1)
+    bins = (1.0 - UNIFORM) * bins + UNIFORM / bins.shape[1]
+    own = np.searchsorted(edges, test["time"], side="left")
+    later = bins[:, ::-1].cumsum(1)[:, ::-1]
+    each = np.arange(rows)
+    seen = np.where(test["event"], bins[each, own], later[each, own])
+    return float(np.log(seen).mean())
 
 
 def report(table: pd.DataFrame, metric: str) -> str:

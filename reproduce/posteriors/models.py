@@ -9,16 +9,8 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm import GCM, IGCM
+from pyro_gcm import GCM, IGCM, nets
 from pyro_gcm.models import MemberGCM
-from pyro_gcm.nets import (
-    AmortizedGuide,
-    Conditional,
-    ConditionalFlow,
-    ConditionalMultivariateNormal,
-    PosteriorGuide,
-    RevenueGuide,
-)
 from pyro_gcm.responses import Ordinal, Survival
 from reproduce.posteriors.quadrature import Problem
 from reproduce.posteriors.references import PROBLEMS
@@ -32,9 +24,9 @@ FAMILIES: dict[str, Any] = {
 
 #: The end of a guide's name -> a network from so many columns to a distribution of z.
 NETWORKS: dict[str, Any] = {
-    "": lambda columns, dim, hidden: Conditional(dist.Normal, columns, (dim,), hidden),
-    "full": ConditionalMultivariateNormal,
-    "flow": ConditionalFlow,
+    "": lambda columns, dim, hidden: nets.Conditional(dist.Normal, columns, (dim,), hidden),
+    "full": nets.ConditionalMultivariateNormal,
+    "flow": nets.ConditionalFlow,
 }
 
 
@@ -149,7 +141,7 @@ def _guides(name: str | None, z_dim: int, k_dim: int, x_r: tuple[int, int]) -> d
     kind, _, network = name.partition("_")
     make, reads_y = NETWORKS[network], kind == "posterior"
     columns = sum(x_r) + 1 if reads_y else x_r[0]
-    of_z, of_k = (PosteriorGuide,) * 2 if reads_y else (AmortizedGuide, RevenueGuide)
+    of_z, of_k = (nets.PosteriorGuide,) * 2 if reads_y else (nets.AmortizedGuide, nets.RevenueGuide)
     with torch.random.fork_rng():
         torch.manual_seed(6)
         found: Any = {"guide": of_z(make(columns, z_dim, hidden=16))}

@@ -45,10 +45,14 @@ def _own(settings: str) -> tuple[tuple[str, Any], ...]:
     return tuple((key, found[key]) for key in _MAIN if key in found)
 
 
+def _means(table: pd.DataFrame) -> Cells:
+    return mean_intervals(scored(table)[0])
+
+
 def _pairs(table: pd.DataFrame) -> dict[tuple[str, str], tuple[Interval, Interval]]:
     """Our means and the paper's, where there are both."""
-    ours, theirs = mean_intervals(scored(table)[0]), paper_table_3()
-    return {key: (cell, theirs[key]) for key, cell in ours.items() if key in theirs}
+    theirs = paper_table_3()
+    return {key: (cell, theirs[key]) for key, cell in _means(table).items() if key in theirs}
 
 
 def share(table: pd.DataFrame, *names: str) -> str:
@@ -72,31 +76,28 @@ def apart(table: pd.DataFrame) -> str:
 def from_mean(table: pd.DataFrame, name: str) -> str:
     """Differences from the mean of a column, ours and the paper's."""
     pairs = {method: pair for (method, of), pair in _pairs(table).items() if of == name}
-    if not pairs:
+    means = pd.DataFrame({method: [cell.mean for cell in pair] for method, pair in pairs.items()})
+    if means.empty:
         raise LookupError(name)
-    columns = []
-    for side in (0, 1):
-        means = {method: pair[side].mean for method, pair in pairs.items()}
-        middle = sum(means.values()) / len(means)
-        columns.append({method: f"{mean - middle:+.4f}" for method, mean in means.items()})
+    off = means.sub(means.mean(axis=1), axis=0).map("{:+.4f}".format).reindex(columns=[*FORMS])
     heads = [f"{TASKS[name].title}, {whose}" for whose in ("ours", "paper")]
-    lines = [[method, *(column.get(method, "–") for column in columns)] for method in FORMS]
+    lines = [[method, *texts] for method, texts in off.fillna("–").items()]
     return markdown(["Method", *heads], lines)
 
 
 def order(table: pd.DataFrame) -> str:
     """Kendall's tau of our means with the paper's, of every data set of the paper."""
-    found, lines = mean_intervals(scored(table)[0]), []
+    means, lines = _means(table), []
     for name, title in headings(table["dataset"]).items():
         if not TASKS[name].stand_in:
-            tau, p = _tau(found, name)
+            tau, p = _tau(means, name)
             lines.append([title, f"{tau:+.2f}", "< 0.001" if p < 0.001 else f"{p:.3f}"])
     return markdown(["Data set", "Kendall's tau", "p-value"], lines)
 
 
 def tau(table: pd.DataFrame, name: str) -> str:
     """Kendall's tau of our means of a data set with the paper's."""
-    return f"{_tau(mean_intervals(scored(table)[0]), name)[0]:+.2f}"
+    return f"{_tau(_means(table), name)[0]:+.2f}"
 
 
 def _tau(found: Cells, name: str) -> tuple[float, float]:

@@ -133,9 +133,8 @@ def run(group: Sequence[Fit], device: str = "cpu") -> list[Scores]:
     fit = group[0]
     settings = {"scaling": "released", "selection": "test", "label": "published", **fit.options}
     task = TASKS[fit.dataset]
-    learn, test = rows_of(fit.dataset, settings["label"], settings["scaling"])
-    if "rows" in settings:
-        learn, test = (part.rows(slice(settings["rows"])) for part in (learn, test))
+    parts = rows_of(fit.dataset, settings["label"], settings["scaling"])
+    learn, test = (part.rows(slice(settings.get("rows"))) for part in parts)
     shown = [test]
     if settings["selection"] == "validation":
         order = torch.randperm(len(learn), generator=torch.Generator().manual_seed(0))
@@ -153,7 +152,21 @@ def run(group: Sequence[Fit], device: str = "cpu") -> list[Scores]:
             history.append([[_scores(model, part) for part in shown] for model in models])
 
     start = time.perf_counter()
-    train(models, learn, seeds, settings, device=device, callback=watch)
+    diverged = fit_together(
+        *(models, [(learn.x, learn.r, learn.y)] * len(models), seeds),
+        standardize=False,
+        epochs=settings["epochs"],
+        batch_size=settings["batch_size"],
+        learning_rate=settings["learning_rate"],
+        optimizer=partial(_optimiser, settings["optimiser"]),
+        # The rate falls before every epoch, the first one included.
+        schedule=lambda made, _: LambdaLR(made, lambda at: settings["decay"] ** (1 + at // steps)),
+        clip_norm=None,
+        device=device,
+        callback=watch,
+    )
+    for error in filter(None, diverged):
+        raise error
     seconds = (time.perf_counter() - start) / len(group)
     unit, results = unit_of_y(fit.dataset), []
     for curve in zip(*history, strict=True):
@@ -164,38 +177,6 @@ def run(group: Sequence[Fit], device: str = "cpu") -> list[Scores]:
         extra = {f"{task.metric}, last epoch": last, "seconds": seconds, "epochs": best + 1}
         results.append({**found, **extra})
     return results
-
-
-def train(
-    models: Sequence[Released],
-    rows: Part,
-    seeds: Sequence[int],
-    settings: Settings,
-    **options: Any,
-) -> None:
-    """Train networks on the same rows, side by side.
-
-    :param settings: epochs, batch_size, learning_rate, decay and optimiser.
-    :param options: device and callback of `fit_together`.
-    :raises Diverged: if one of them diverges.
-    """
-    steps = math.ceil(len(rows) / settings["batch_size"])
-    results = fit_together(
-        models,
-        [(rows.x, rows.r, rows.y)] * len(models),
-        seeds,
-        standardize=False,
-        epochs=settings["epochs"],
-        batch_size=settings["batch_size"],
-        learning_rate=settings["learning_rate"],
-        optimizer=partial(_optimiser, settings["optimiser"]),
-        # The rate falls before every epoch, the first one included.
-        schedule=lambda made, _: LambdaLR(made, lambda at: settings["decay"] ** (1 + at // steps)),
-        clip_norm=None,
-        **options,
-    )
-    for diverged in filter(None, results):
-        raise diverged
 
 
 def _optimiser(kind: str, parameters: Any, lr: float) -> Optimizer:

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from toys import row, table
 
-from reproduce.curves.survival_scores import UNIFORM, calibration_error, log_score
+from reproduce.curves.survival import UNIFORM, calibration_error, log_score
 from reproduce.intervals import mean_interval, paired_interval
 from reproduce.rendering import tables
 from reproduce.rendering.markdown import shown

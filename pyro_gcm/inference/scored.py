@@ -7,13 +7,15 @@ p / q = 1.
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import pyro
 import torch
 from pyro.infer import TraceMeanField_ELBO
 from torch import Tensor
-from torch.distributions import Independent, MultivariateNormal, kl_divergence
+from torch.distributions import MultivariateNormal, kl_divergence
 
 from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions import OrderEvent
@@ -21,6 +23,29 @@ from pyro_gcm.distributions.order_event import integrates_over
 from pyro_gcm.inference.elbo import PaperLoss, TrainingPair, importance_weighted
 from pyro_gcm.inference.reading import Plan, Reader, every_value, is_finite, of
 from pyro_gcm.inference.views import ScaleSites
+from pyro_gcm.prediction.base_samples import driven_draws, noise_shape
+
+
+@functools.lru_cache(8)
+def _points(count: int, size: int) -> Tensor:
+    return torch.quasirandom.SobolEngine(size).draw(count, dtype=torch.float64)
+
+
+def quasi_normal(count: int, rows: int, first: int, size: int, like: Tensor) -> Tensor:
+    """Standard normal noise [N, B, size] by randomised quasi-Monte Carlo.
+
+    The draws of a row are the points of a Sobol sequence, all shifted by a random vector of its own
+    (Cranley & Patterson 1976). Each draw is standard normal, so that a mean over them is unbiased,
+    and its variance is that of several times as many random draws.
+
+    :param first: number of coordinates of the points that other sites have taken.
+    :param like: a tensor of the type and the device of the noise.
+    """
+    points = _points(count, first + size)[:, None, first:].to(like)
+    shifts = torch.rand(rows, size, dtype=like.dtype, device=like.device)
+    largest = 1.0 - torch.finfo(like.dtype).eps  # so that no quantile of a site is infinite
+    centred = (2.0 * ((points + shifts) % 1.0) - 1.0).clamp(-largest, largest)
+    return math.sqrt(2.0) * torch.erfinv(centred)  # much faster than ndtri
 
 
 class StoryLoss:
@@ -90,6 +115,8 @@ class Scored(Reader):
         self.finite_sites = 0
         #: The distributions that latent sites are drawn from: the guide's, q, or the story's own.
         self.q: dict[str, Any] = {}
+        #: Number of coordinates of quasi-random points that sites have taken.
+        self.coordinates = 0
         #: Draws that the doubly reparametrised gradient weighs.
         self.weighed: list[Tensor] = []
         #: log p - log q of the sites that all rows share, of a single number.
@@ -154,13 +181,16 @@ class Scored(Reader):
                 f"site '{name}' has no reparametrised sampler ({type(q).__name__}): the bound "
                 "cannot be differentiated through it"
             )
-        shape: tuple[int, ...] = self.shape
-        if isinstance(q, Independent) and q.batch_shape == shape[1:]:
-            return q.rsample(shape[:1])
-        if len(q.batch_shape) > 1:  # it depends on other draws
-            shape = broadcast_shapes(q.batch_shape, shape)
-        drawn: Tensor = q.expand(shape).rsample()
-        return drawn
+        count, rows = self.shape
+        size = noise_shape(q).numel()
+        like = self.model.base_samples.samples
+        noise = quasi_normal(count, rows, self.coordinates, size, like)
+        self.coordinates += size
+        try:
+            return driven_draws(q, noise, rows)
+        except NotImplementedError:  # such as a mixture
+            drawn: Tensor = q.expand(broadcast_shapes(q.batch_shape, self.shape)).rsample()
+            return drawn
 
     def _every(self, name: str, p: Any) -> Tensor:
         """The values of a site with a finite support, [D, 1, .., 1, B, *event]; of z in one row."""

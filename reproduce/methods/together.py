@@ -77,7 +77,6 @@ def fit_together(
         for epoch in range(given.epochs):
             for batches in zip(*(each.epoch(epoch) for each in rows), strict=True):
                 batch = [torch.stack(each) for each in zip(*batches, strict=True)]
-                batch += losses[0].drawn(batch[0])
                 with torch.no_grad():
                     weights.grad, loss = step_of(weights, batch)
                     optimizer.step()
@@ -107,20 +106,13 @@ class _Loss(nn.Module):
         """The parameters that it trains, in the order of `named_parameters`."""
         return [*self.model.parameters()]
 
-    def drawn(self, x: Tensor) -> list[Tensor]:
-        """What a batch with x [copies, rows, x_dim] has beside its columns."""
-        return []
-
     def forward(self, *batch: Tensor) -> Tensor:
         """Return `Baseline.standard_loss` of a batch."""
         return self.model.standard_loss(*batch)
 
 
 class _Story(nn.Module):
-    """The loss of GCM as `_Loss` has that of a baseline; its noise is among the arguments.
-
-    The generator that a distribution draws from cannot be mapped over copies.
-    """
+    """The loss of GCM as `_Loss` has that of a baseline."""
 
     def __init__(self, model: GCM, particles: int) -> None:
         super().__init__()
@@ -131,30 +123,11 @@ class _Story(nn.Module):
         """The parameters that it trains, in the order of `named_parameters`."""
         return [*self.model.trained_parameters().values()]
 
-    def drawn(self, x: Tensor) -> list[Tensor]:
-        """Standard normal noise of z [copies, particles, rows, z_dim]."""
-        copies, rows, _ = x.shape
-        shape = copies, self.bound.num_particles, rows, self.model.z_dim
-        return [torch.randn(shape, dtype=x.dtype, device=x.device)]
-
-    def forward(self, x: Tensor, r: Tensor, y: Tensor, noise: Tensor) -> Tensor:
+    def forward(self, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
         """Return the mean of minus the bounds of the rows of a batch."""
         with pyro.validation_enabled(False):  # which decides by the values of tensors
-            read = _OfNoise(self.model, self.plan, self.bound, noise).read(x, r, y)
+            read = Scored(self.model, self.plan, self.bound).read(x, r, y)
             return read.row_losses(len(x)).mean()
-
-
-class _OfNoise(Scored):
-    """The reader of training, with z made of noise [N, B, z_dim]."""
-
-    def __init__(self, model: GCM, plan: Any, bound: Any, noise: Tensor) -> None:
-        super().__init__(model, plan, bound)
-        self.noise = noise
-
-    def draw(self, name: str, q: Any) -> Tensor:
-        """Draws of z, the only site, whose coordinates are normal."""
-        drawn: Tensor = q.base_dist.loc + q.base_dist.scale * self.noise
-        return drawn
 
 
 def _recorded_step(losses: Sequence[_Loss | _Story], bound: float | None) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from training_runs import loss_and_gradient
 
 from pyro_gcm import GCM, IGCM, fit
-from pyro_gcm.inference.scored import Scored
+from pyro_gcm.inference.scored import Scored, quasi_normal
 from pyro_gcm.nets import Conditional
 
 STEPS = {"epochs": 2, "batch_size": 16, "num_particles": 4, "progress": False, "seed": 2}
@@ -91,3 +91,30 @@ def test_the_first_step_updates_the_statistics_of_batch_norm_once(few: zoo.Rows)
     result = fit(model, *few, **STEPS)
     steps = int(result.history["step"].iloc[-1])
     assert int(model.z_prior.norm.num_batches_tracked) == steps
+
+
+def test_draws_of_training_are_standard_normal_and_fill_the_space() -> None:
+    torch.manual_seed(0)
+    like = torch.zeros((), dtype=torch.float64)
+    draws = torch.cat([quasi_normal(16, 20_000, first, 1, like) for first in range(3)], -1)
+    assert draws.shape == (16, 20_000, 3)
+    torch.testing.assert_close(draws.mean((0, 1)), 0.0 * draws[0, 0], rtol=0.0, atol=0.01)
+    torch.testing.assert_close(
+        draws.flatten(0, 1).T.cov(), torch.eye(3).double(), rtol=0, atol=0.02
+    )
+    # The mean over a row's draws has a fraction of the variance 1/16 of independent ones.
+    assert (draws.mean(0).var(0) < 0.3 / 16).all()
+
+
+def test_draws_of_any_site_are_finite_and_have_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    for end in (0.0, 1.0 - 2.0**-24):
+        monkeypatch.setattr(torch, "rand", lambda *shape, end=end, **_: torch.full(shape, end))
+        loc = torch.zeros(3, 1, requires_grad=True)
+        model: Any = GCM(3, 2)
+        for q in (dist.Laplace(loc, 1.0), dist.Gumbel(loc, 1.0), dist.StudentT(5.0, loc, 1.0)):
+            reader = Scored(model, model.prediction_plan, RenyiELBO(num_particles=2))
+            reader.shape = (2, 3)
+            draws = reader.draw("z", q.to_event(1))
+            assert draws.shape == (2, 3, 1)
+            assert draws.isfinite().all()
+            assert draws.requires_grad

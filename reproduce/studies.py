@@ -15,7 +15,7 @@ from reproduce.curves import distribution, intervals, ordinal, survival
 from reproduce.data import datasets
 from reproduce.defaults import calibration, credit, untouched
 from reproduce.posteriors import study as reference_posteriors
-from reproduce.runs import COLUMNS, KEY, RESULTS
+from reproduce.runs import COLUMNS, KEY, RESULTS, add_output
 from reproduce.searching import search
 from reproduce.study import Protocols, Study
 
@@ -52,7 +52,7 @@ STUDIES: dict[str, Study | Protocols | Command] = {
     },
     "credit_witnesses": Command(
         "Two rows for each method that fell on invented rows, each predicted by itself.",
-        credit_falls.add_arguments,
+        add_output,
         credit_falls.main,
     ),
 }

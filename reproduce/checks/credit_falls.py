@@ -21,50 +21,24 @@ import pandas as pd
 
 from pyro_gcm.audit import SEARCHES, MonotonicityAudit, audit_table
 from pyro_gcm.cli.output import one_line
-from reproduce.data.credit_tables import (
-    TABLES,
-    TITLES,
-    Directions,
-    Split,
-    invented,
-    with_gaps,
-    with_unseen_levels,
-)
+from reproduce.data import credit_tables
+from reproduce.data.credit_tables import TABLES, TITLES, Split
 from reproduce.defaults.credit import prepared, trained
 from reproduce.methods.credit import METHODS, Predict, lacking, version_of
 from reproduce.rendering.credit_prices import MODES
-from reproduce.rendering.markdown import markdown
-from reproduce.runs import (
-    RESULTS,
-    Fit,
-    Scores,
-    add_output,
-    as_json,
-    read_results,
-    versions,
-    write_csv,
-)
+from reproduce.rendering.markdown import cross_table, markdown
+from reproduce.runs import RESULTS, Fit, Scores, as_json, read_results, versions, write_csv
 from reproduce.study import Study
 
 WITNESSES = "credit_witnesses.csv"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `python -m reproduce credit_witnesses`."""
-    add_output(parser)
 
 
 def main(arguments: argparse.Namespace) -> None:
     """Train anew what fell on invented rows, and predict the worst two rows by themselves."""
     path = arguments.output / "credit_falls.csv"
     table = read_results(path if path.exists() else RESULTS / path.name)
-    fell = table[
-        (table["metric"] == "falls")
-        & (table["value"] > 0)
-        & (table["variant"] == MODES[0])
-        & (table["protocol"] == "invented")
-        & table["settings"].str.contains("float64")
-    ]
+    of = (table["variant"] == MODES[0]) & table["settings"].str.contains("float64")
+    fell = table[of].query("metric == 'falls' and value > 0 and protocol == 'invented'")
     lines = [_witness(Fit(*row)) for row in fell[list(Fit.__dataclass_fields__)].to_numpy()]
     found = pd.DataFrame([line for line in lines if line])
     write_csv(found, arguments.output / WITNESSES)
@@ -154,16 +128,14 @@ def cells(fit: Fit) -> Iterable[Fit]:
         yield of(MODES[1], fit.protocol, DTYPES[0], SEARCHES[:2])
 
 
-def rows_of(kind: str, rows: Split, directions: Directions) -> pd.DataFrame:
+def rows_of(kind: str, rows: Split, directions: credit_tables.Directions) -> pd.DataFrame:
     """The rows that a search starts from."""
     if kind == "invented":
-        return invented(rows.X, SEARCHED_ROWS, _SEED)
+        return credit_tables.invented(rows.X, SEARCHED_ROWS, _SEED)
     held_out = rows.X_test[:SEARCHED_ROWS]
     if kind == "missing values":
-        return with_gaps(held_out, directions, _SEED)
-    unseen = with_unseen_levels(held_out) if kind == "unseen levels" else held_out
-    assert unseen is not None
-    return unseen
+        return credit_tables.with_gaps(held_out, directions, _SEED)
+    return credit_tables.with_unseen_levels(held_out) if kind == "unseen levels" else held_out
 
 
 def searched(predict: Predict, X: pd.DataFrame, fit: Fit) -> MonotonicityAudit:
@@ -210,23 +182,17 @@ def board(table: pd.DataFrame, name: str) -> str:
 
     In brackets the largest fall, as a difference of two probabilities.
     """
-    rows = table[(table["dataset"] == name) & table["metric"].notna()]
-    lines = []
-    for method in METHODS:
-        for mode in MODES:
-            own = rows[(rows["method"] == method) & (rows["variant"] == mode)]
-            if len(own):
-                told = method if mode == MODES[0] else f"{method}, free"
-                lines.append([told, *(_cell(own[own["protocol"] == kind]) for kind in KINDS)])
-    return markdown(["Method", *(kind.capitalize() for kind in KINDS)], lines)
+    rows, cells = table[(table["dataset"] == name) & table["metric"].notna()], dict[Any, str]()
+    for (method, mode, kind), own in rows.groupby(["method", "variant", "protocol"]):
+        cells[method if mode == MODES[0] else f"{method}, free", kind] = _cell(own)
+    methods = (told for method in METHODS for told in (method, f"{method}, free"))
+    return cross_table(cells, methods, {kind: kind.capitalize() for kind in KINDS})
 
 
 def _cell(rows: pd.DataFrame) -> str:
     of = {str(metric): values["value"] for metric, values in rows.groupby("metric")}
     if "refused" in of:
         return "refused"
-    if "pairs" not in of:
-        return ""
     falls, pairs = int(of["falls"].sum()), int(of["pairs"].sum())
     if not falls:
         return f"0 of {pairs:,}"
@@ -235,15 +201,12 @@ def _cell(rows: pd.DataFrame) -> str:
 
 def totals(table: pd.DataFrame) -> str:
     """Falls of every method with directions by table, over all searches, as in `board`."""
-    names = [name for name in TITLES if name in set(table["dataset"])]
-    of = table[(table["variant"] == MODES[0]) & (table["metric"] != "refused")]
-    lines = []
-    for method in METHODS:
-        own = of[of["method"] == method]
-        if len(own):
-            cells = (_cell(own[own["dataset"] == name]) or "not searched" for name in names)
-            lines.append([method, *cells])
-    return markdown(["Method", *(TITLES[name] for name in names)], lines)
+    titles = {name: title for name, title in TITLES.items() if name in set(table["dataset"])}
+    rows = table[
+        (table["variant"] == MODES[0]) & table["metric"].isin(("pairs", "falls", "largest drop"))
+    ]
+    cells: Any = {key: _cell(own) for key, own in rows.groupby(["method", "dataset"])}
+    return cross_table(cells, METHODS, titles, lacking="not searched")
 
 
 def named(table: pd.DataFrame, which: str) -> str:

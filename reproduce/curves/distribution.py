@@ -20,7 +20,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 from pyro_gcm.estimators import GCMRegressor
 from reproduce.curves import judged
 from reproduce.data.ordered_data import REAL, SIMULATED, Array, Table
-from reproduce.runs import Refused, Scores
+from reproduce.runs import Scores
 
 #: Levels of the quantile models.
 LEVELS = np.linspace(0.025, 0.975, 39)
@@ -75,11 +75,9 @@ def _ngboost(name: str) -> Callable[[Table, int], Predict]:
     """NGBoost with its defaults, stopped on a part of the rows and fitted again on all."""
 
     def fit(learn: Table, seed: int) -> Predict:
-        try:
-            import ngboost
-            from ngboost import distns
-        except ImportError as error:
-            raise Refused(f"NGBoost: pip install ngboost ({error})") from error
+        import ngboost
+        from ngboost import distns
+
         x, y, held = learn.columns, learn.y, _held(len(learn), seed)
         options: Any = {"Dist": getattr(distns, name), "verbose": False, "random_state": seed}
         parts = {"X_val": x[held], "Y_val": y[held], "early_stopping_rounds": 50}
@@ -113,10 +111,8 @@ def _quantile_boosting(learn: Table, seed: int) -> Predict:
 
     LightGBM refuses monotone constraints for quantiles.
     """
-    try:
-        import lightgbm
-    except ImportError as error:
-        raise Refused("LightGBM: pip install pyro-gcm[boosting]") from error
+    import lightgbm
+
     x, y, held = learn.columns, learn.y, _held(len(learn), seed)
 
     def model(level: float) -> Any:

@@ -122,12 +122,10 @@ def with_gaps(X: pd.DataFrame, columns: Directions, seed: int) -> pd.DataFrame:
     return found
 
 
-def with_unseen_levels(X: pd.DataFrame) -> pd.DataFrame | None:
-    """The rows with a level that no training row has in every category; None without categories."""
-    found, any_category = X.copy(), False
-    for name in X:
-        if isinstance(X[name].dtype, pd.CategoricalDtype):
-            levels = [*X[name].cat.categories, "never seen"]
-            found[name] = pd.Categorical(["never seen"] * len(X), categories=levels)
-            any_category = True
-    return found if any_category else None
+def with_unseen_levels(X: pd.DataFrame) -> pd.DataFrame:
+    """The rows with a level that no training row has in every category."""
+    found = X.copy()
+    for name in X.select_dtypes("category"):
+        levels = [*X[name].cat.categories, "never seen"]
+        found[name] = pd.Categorical(["never seen"] * len(X), categories=levels)
+    return found

@@ -27,7 +27,7 @@ from pyro_gcm.inference import uncollapse
 from reproduce.posteriors.models import model_of, rows_of
 from reproduce.posteriors.quadrature import Moments
 from reproduce.posteriors.references import PROBLEMS, stored
-from reproduce.rendering.markdown import markdown
+from reproduce.rendering.markdown import cross_table
 from reproduce.runs import Fit, Scores
 from reproduce.study import Study
 
@@ -170,19 +170,11 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
 
 def report(table: pd.DataFrame) -> str:
     """For each method and problem the largest error of a mean, of a sd, and that of Monte Carlo."""
-    rows = []
-    means = table.groupby(["method", "dataset", "metric"])["value"].mean()
-    problems = [name for name in PROBLEMS if name in set(table["dataset"])]
-    for method in (name for name in METHODS if name in set(table["method"])):
-        cells = [method]
-        for problem in problems:
-            if (method, problem, "mean error") not in means:
-                cells.append("")
-                continue
-            shown = (means[method, problem, f"{of} error"] for of in ("mean", "sd", "Monte Carlo"))
-            cells.append("{:.3f}, {:.3f} ({:.3f})".format(*shown))
-        rows.append(cells)
-    return markdown(["", *problems], rows)
+    means = table.groupby(["method", "dataset", "metric"])["value"].mean().unstack()
+    of = means[["mean error", "sd error", "Monte Carlo error"]]
+    cells = {key: "{:.3f}, {:.3f} ({:.3f})".format(*errors) for key, *errors in of.itertuples()}
+    problems = {name: name for name in PROBLEMS if name in set(table["dataset"])}
+    return cross_table(cells, METHODS, problems, corner="")
 
 
 STUDY = Study(

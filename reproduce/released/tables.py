@@ -17,7 +17,7 @@ from reproduce.intervals import Interval, gaps, mean_interval, mean_intervals, m
 from reproduce.released.networks import FORMS, POSITIVE
 from reproduce.released.rows import KNOWN_ROWS
 from reproduce.released.training import CHANGES, MAPPED, Z_DIM, changes_of, settings_of
-from reproduce.rendering.markdown import NOT_RUN, markdown, number, shown
+from reproduce.rendering.markdown import NOT_RUN, cross_table, markdown, number, shown
 from reproduce.rendering.tables import headings, paper_table_3, scored
 from reproduce.runs import as_json
 from reproduce.tasks import TASKS, own_metric
@@ -114,12 +114,9 @@ def networks(table: pd.DataFrame) -> str:
         for (method, name, settings), each in values.items()
         if (own := _own(settings))
     }
-    columns = headings(table["dataset"], metric=True)
-    lines = [
-        [row, *(shown(mean_interval(cells[row, n])) if (row, n) in cells else "–" for n in columns)]
-        for row in sorted({row for row, _ in cells})
-    ]
-    return markdown(["Method", *columns.values()], lines)
+    texts = {key: shown(mean_interval(each)) for key, each in cells.items()}
+    rows = sorted({row for row, _ in cells})
+    return cross_table(texts, rows, headings(table["dataset"], metric=True), lacking="–")
 
 
 def changes(table: pd.DataFrame, name: str) -> str:

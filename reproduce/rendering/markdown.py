@@ -24,6 +24,27 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in [header, rule, *lines])
 
 
+def cross_table(
+    cells: Mapping[tuple[str, Any], str],
+    rows: Iterable[str],
+    columns: Mapping[Any, str],
+    corner: str = "Method",
+    lacking: str = "",
+) -> str:
+    """A line for each of `rows` that has a cell, and a column for each of `columns`.
+
+    :param cells: (row, column) -> text; `lacking`: the text of those that are not there.
+    :param columns: column -> heading.
+    """
+    there = {row for row, _ in cells}
+    lines = [
+        [row, *(cells.get((row, column), lacking) for column in columns)]
+        for row in rows
+        if row in there
+    ]
+    return markdown([corner, *columns.values()], lines)
+
+
 def _is_number(cell: str) -> bool:
     return cell.strip("*-+")[:1].isdigit()
 

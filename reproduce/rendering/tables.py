@@ -22,7 +22,16 @@ from reproduce.intervals import (
 )
 from reproduce.methods import METHODS
 from reproduce.methods.spaces import SEARCHED
-from reproduce.rendering.markdown import NOT_RUN, beside, grid, known_first, markdown, number, shown
+from reproduce.rendering.markdown import (
+    NOT_RUN,
+    beside,
+    cross_table,
+    grid,
+    known_first,
+    markdown,
+    number,
+    shown,
+)
 from reproduce.tasks import PAPER, TASKS, own_metric
 
 #: Metrics that are better where higher; the others are errors and times.
@@ -237,11 +246,8 @@ def settings(table: pd.DataFrame) -> str:
 def _texts(cells: dict[Any, str]) -> str:
     there = {name for _, name in cells}
     columns = headings(there) or dict.fromkeys(there, "Chosen")
-    lines = [
-        [method, *(cells.get((method, name), NOT_RUN) for name in columns)]
-        for method in known_first(method for method, _ in cells)
-    ]
-    return markdown(["Method", *columns.values()], lines)
+    rows = known_first(method for method, _ in cells)
+    return cross_table(cells, rows, columns, lacking=NOT_RUN)
 
 
 def _searched(text: str) -> str:

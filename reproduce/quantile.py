@@ -163,7 +163,8 @@ class _Quantile(Protocols):
         print(f"\nMean absolute error of the predicted quantiles, {table['seed'].nunique()} seeds")
         print(report(table))
         print(f"\nwritten: {path}")
-        drawn = [file for m in arguments.methods if (file := curves / f"{m}.csv").exists()]
+        methods = table["method"].unique()
+        drawn = [file for m in methods if (file := curves / f"{m}.csv").exists()]
         if drawn:
             figure = arguments.output / f"{stem}_curves.png"
             draw_curves(pd.concat([pd.read_csv(file) for file in drawn]), figure)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -51,7 +51,6 @@ class Study:
     :param cells: function (fit) -> the fits that stand in its place: several, whose settings or
         names differ, or none.
     :param quick: what --quick adds to that.
-    :param left_out: (data set, method) pairs that have no meaning.
     :param jobs: processes by default, where that is not one a core: 1 where times are measured.
     :param file: of the results, where it has not the name; `{dataset}` stands for the data set.
     :param together: what is the same of fits that one call of `run` takes, as of `run_fits`.
@@ -74,15 +73,15 @@ class Study:
     version: Callable[[str], Settings] = lambda method: {}
     cells: Callable[[Fit], Iterable[Fit]] = lambda fit: [fit]
     quick: Settings = field(default_factory=dict)
-    left_out: Iterable[tuple[str, str]] = ()
     jobs: int | None = None
     file: str = ""
     together: Callable[[Fit], Any] | None = None
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Options of `python -m reproduce NAME`."""
-        for option, known in (("datasets", self.datasets), ("methods", self.methods)):
-            parser.add_argument(f"--{option}", nargs="+", choices=list(known), default=list(known))
+        for option in ("datasets", "methods"):
+            known = ", ".join(getattr(self, option))
+            parser.add_argument(f"--{option}", nargs="+", help=f"all by default: {known}")
         parser.add_argument(f"--{self.counted}", type=positive_count, default=self.count)
         add_run_arguments(parser)
         if self.jobs is not None:
@@ -91,44 +90,46 @@ class Study:
     def fits(self, arguments: argparse.Namespace) -> dict[str, list[Fit]]:
         """Name of each file of results -> all fits that are asked for, those of a split together.
 
+        :raises Refused: for a data set or a method that the study does not have.
         :raises ImportError: if a package is not there.
         """
+        for option in ("datasets", "methods"):
+            known = list(getattr(self, option))
+            strange = {*(getattr(arguments, option) or ())}.difference(known)
+            if strange:
+                has = f"protocol {self.protocol} has {', '.join(known)}"
+                raise Refused(f"--{option} {' '.join(sorted(strange))}: {has}")
+        versions = {method: self.version(method) for method in arguments.methods or self.methods}
         splits = [*self.splits(getattr(arguments, self.counted))]
-        splits = splits[: self.quick_count] if arguments.quick else splits
-        files: dict[str, list[Fit]] = {}
-        versions = {method: self.version(method) for method in arguments.methods}
-        for name in arguments.datasets:
-            settings = {
-                method: [{**options, **version} for options in self.settings(name, method)]
-                for method, version in versions.items()
-            }
-            for cell in self._cells(name, splits, settings):
-                options = {**cell.options, **(self.quick if arguments.quick else {})}
-                files.setdefault(self.file_of(name), []).append(
-                    replace(cell, settings=as_json(options))
-                )
-        return files
+        asked = arguments.datasets or self.datasets, versions
+        if arguments.quick:
+            return self._files(*asked, splits[: self.quick_count], self.quick)
+        return self._files(*asked, splits)
 
     def planned(self) -> dict[str, int]:
         """Name of each file of results -> its fits at the defaults of the command."""
-        counts, splits = Counter[str](), [*self.splits(self.count)]
-        for name in self.datasets:
-            settings = {method: [*self.settings(name, method)] for method in self.methods}
-            counts[self.file_of(name)] += sum(1 for _ in self._cells(name, splits, settings))
-        return dict(counts)
+        versions = dict[str, Settings]((method, {}) for method in self.methods)
+        files = self._files(self.datasets, versions, [*self.splits(self.count)])
+        return {file: len(fits) for file, fits in files.items()}
 
-    def _cells(
-        self, name: str, splits: list[tuple[str, int]], settings: Mapping[str, list[Settings]]
-    ) -> Iterable[Fit]:
-        for split, seed in splits:
-            for method, every in settings.items():
-                for options in every if (name, method) not in self.left_out else ():
+    def _files(
+        self,
+        datasets: Iterable[str],
+        versions: Mapping[str, Settings],
+        splits: list[tuple[str, int]],
+        more: Settings | None = None,
+    ) -> dict[str, list[Fit]]:
+        files: dict[str, list[Fit]] = {}
+        for name in datasets:
+            fits = files.setdefault((self.file or self.name).format(dataset=name), [])
+            settings = {method: [*self.settings(name, method)] for method in versions}
+            for (split, seed), method in product(splits, versions):
+                for options in settings[method]:
                     known = self.name, name, self.variant, self.protocol, split, seed, method
-                    yield from self.cells(Fit(*known, as_json(options)))
-
-    def file_of(self, dataset: str) -> str:
-        """The name of the file of a data set's results."""
-        return (self.file or self.name).format(dataset=dataset)
+                    for cell in self.cells(Fit(*known, as_json({**options, **versions[method]}))):
+                        settled = as_json({**cell.options, **(more or {})})
+                        fits.append(replace(cell, settings=settled))
+        return files
 
     def main(self, arguments: argparse.Namespace) -> None:
         """Run the fits that the tables lack, and print them as the report does."""
@@ -170,28 +171,13 @@ class Protocols:
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Options of `python -m reproduce NAME`."""
-        first, *_ = names = list(self.studies)
-        parser.add_argument(f"--{self.option}", choices=names, default=first)
-        for name in ("datasets", "methods"):
-            parser.add_argument(f"--{name}", nargs="+", help="all that the protocol has by default")
-        parser.add_argument(f"--{self.studies[first].counted}", type=positive_count, default=10)
-        add_run_arguments(parser)
+        names = list(self.studies)
+        parser.add_argument(f"--{self.option}", choices=names, default=names[0])
+        self.studies[names[0]].add_arguments(parser)
 
     def chosen(self, arguments: argparse.Namespace) -> Study:
-        """The study that is asked for.
-
-        :raises Refused: if it has not what was asked for.
-        """
-        protocol = getattr(arguments, self.option)
-        study, options = self.studies[protocol], vars(arguments)
-        for name in ("datasets", "methods"):
-            known = list(getattr(study, name))
-            options[name] = options[name] or known
-            strange = [each for each in options[name] if each not in known]
-            if strange:
-                has = f"protocol {protocol} has {', '.join(known)}"
-                raise Refused(f"--{name} {' '.join(strange)}: {has}")
-        return study
+        """The study that is asked for."""
+        return self.studies[getattr(arguments, self.option)]
 
     def main(self, arguments: argparse.Namespace) -> None:
         """Run one of them."""

@@ -330,15 +330,10 @@ METHODS: dict[str, Rival] = {
 def lacking(method: str) -> bool:
     """Whether a method cannot run here, which is told."""
     rival = METHODS[method]
-    try:
-        import_module(rival.package)
-    except ImportError as error:
-        reason = f"{error}; pip install pyro-gcm[boosting,rivals]"
-    else:
-        if rival.program is None or shutil.which(rival.program):
-            return False
-        reason = f"it needs the program {rival.program}"
-    print(f"{method} is skipped: {reason}")
+    if version_of(method) and (rival.program is None or shutil.which(rival.program)):
+        return False
+    needed = " and ".join(filter(None, [rival.package, rival.program]))
+    print(f"{method} is skipped: it needs {needed}; pip install pyro-gcm[boosting,rivals]")
     return True
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -38,13 +37,6 @@ from reproduce.tasks import PAPER, TASKS, own_metric
 HIGHER = ("AUC", "accuracy", "log score", "quadratic kappa")
 #: Metrics of which neither the lowest nor the highest is best.
 _NEUTRAL = ("coverage", "width", "crossings", "seconds")
-#: Settings that are the same for every method of a data set, and not searched.
-_SHARED = {
-    *("epochs", "batch_size", "optimizer", "schedule", "validation", "num_particles"),
-    *("num_samples", "rows", "steps", "elbo", "noise", "revenue_map"),
-}
-#: Settings whose values are told without their names, in this order.
-_GRID = ("learning_rate", "hidden", "weight_decay", "max_leaf_nodes", "l2_regularization")
 #: The order of the tables of the search.
 _SEARCHED_FIRST = [*dict.fromkeys([*SEARCHED, *sorted(METHODS)])]
 #: (method, data set or metric) -> values by split and seed.
@@ -100,15 +92,6 @@ def published(table: pd.DataFrame) -> str:
     values, columns, lower = scored(table[table["dataset"].isin(names)])
     partners = {name: method.paper for name, method in METHODS.items()}
     return beside(mean_intervals(values), paper_table_3(), partners, columns, lower)
-
-
-def seeds(table: pd.DataFrame) -> str:
-    """How many seeds every method has on each data set."""
-    counts = table.groupby(["dataset", "method"])["seed"].nunique().groupby("dataset").min()
-    if counts.nunique() == 1:
-        return f"{counts.iloc[0]} on each data set"
-    there = [(name, task.title) for name, task in TASKS.items() if name in counts]
-    return ", ".join(f"{counts[name]} on {title}" for name, title in there)
 
 
 def stand_ins(table: pd.DataFrame, *metrics: str) -> str:
@@ -233,29 +216,9 @@ def averages(table: pd.DataFrame, metric: str) -> str:
     rows = own_metric(table) if metric == "seconds" else table[table["metric"] == metric]
     groups = rows.groupby(["method", "dataset"])
     found = groups["seconds"].median() if metric == "seconds" else groups["value"].mean()
-    return _texts({key: f"{value:.3g}" for key, value in found.items()})
-
-
-def settings(table: pd.DataFrame) -> str:
-    """The choice of the search: the values of the grid, then the method's own settings by name."""
-    groups: Any = table.groupby(["method", "dataset"])["settings"].unique().items()
-    cells = {key: "; ".join(_searched(s) for s in sorted(each)) for key, each in groups}
-    return _texts(cells)
-
-
-def _texts(cells: dict[Any, str]) -> str:
-    there = {name for _, name in cells}
-    columns = headings(there) or dict.fromkeys(there, "Chosen")
+    cells: dict[Any, str] = {key: f"{value:.3g}" for key, value in found.items()}
     rows = known_first(method for method, _ in cells)
-    return cross_table(cells, rows, columns, lacking=NOT_RUN)
-
-
-def _searched(text: str) -> str:
-    options = json.loads(text)
-    shared = [name for name in _GRID if name in options]
-    own = [name for name in options if name not in {*shared, *_SHARED}]
-    values = " / ".join(f"{options[name]:g}" for name in shared)
-    return ", ".join([values, *(f"{name} {options[name]}" for name in own)])
+    return cross_table(cells, rows, headings(name for _, name in cells), lacking=NOT_RUN)
 
 
 def score(table: pd.DataFrame, name: str, method: str, metric: str | None = None) -> str:

@@ -217,8 +217,8 @@ def averages(table: pd.DataFrame, metric: str) -> str:
     groups = rows.groupby(["method", "dataset"])
     found = groups["seconds"].median() if metric == "seconds" else groups["value"].mean()
     cells: dict[Any, str] = {key: f"{value:.3g}" for key, value in found.items()}
-    rows = known_first(method for method, _ in cells)
-    return cross_table(cells, rows, headings(name for _, name in cells), lacking=NOT_RUN)
+    order = known_first(method for method, _ in cells)
+    return cross_table(cells, order, headings(name for _, name in cells), lacking=NOT_RUN)
 
 
 def score(table: pd.DataFrame, name: str, method: str, metric: str | None = None) -> str:

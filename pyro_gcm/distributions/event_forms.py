@@ -1,16 +1,14 @@
 """The probability of an order event in each of its forms: as products, logarithms and probits.
 
-Products (`products`) are the fastest and train; where they underflow, logarithms take over, for
-those elements alone. Only `probability64` and `rising_probit64` keep the order of revenues to the
-last bit, and predict.
+Products (`products`) are the fastest and train; where they underflow, logarithms take over. Only
+`probability64` and `rising_probit64` keep the order of revenues to the last bit, and predict.
 """
 
 from __future__ import annotations
 
 import copy
-import math
-from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -21,7 +19,7 @@ from pyro_gcm._utils.torch_state import in_transform
 from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable, Left
 from pyro_gcm.distributions.costs import InfiniteCost, prepend_atom
-from pyro_gcm.distributions.event_products import SMALLEST_PRODUCT, log_probability, probabilities
+from pyro_gcm.distributions.event_products import SMALLEST_PRODUCT, probabilities
 from pyro_gcm.distributions.families import (
     cost_family,
     gaussian_difference,
@@ -108,13 +106,13 @@ class EventForms(Expandable):
         """
         if self.standard is None or in_transform():
             return self._log_form_of(value)
-        shape = broadcast_shapes(value.shape, self.batch_shape)
-        log_p, p = (part.expand(shape) for part in log_probability(value, *self._parameters()))
-
-        def in_logs(rare: Tensor) -> Tensor:
-            return self._where(rare)._log_form_of(value.expand(rare.shape)[rare])
-
-        return _where_rare(log_p, p, in_logs)
+        zero, one = self.probabilities64()
+        happened = value > 0.5
+        p, q = torch.where(happened, one, zero), torch.where(happened, zero, one)
+        # A gradient of 0 where the log form takes its place.
+        log_p = p.clamp_min(SMALLEST_PRODUCT).log()
+        log_p = torch.where(p <= q, log_p, torch.log1p(-q.clamp_max(0.5)))
+        return _where_rare(log_p, p, lambda: self._log_form_of(value))
 
     def probabilities64(self) -> tuple[Tensor, Tensor]:
         """Pr(y = 0) and Pr(y = 1) in float64, each of shape `batch_shape`.
@@ -125,16 +123,13 @@ class EventForms(Expandable):
         if self.standard is None or in_transform():
             log_zero, log_one = self._log_form()
             return log_zero.exp(), log_one.exp()
-        zero, one = probabilities(*self._parameters())
-        return zero.expand(self.batch_shape), one.expand(self.batch_shape)
-
-    def _parameters(self, kind: torch.dtype = torch.float64) -> tuple[Any, ...]:
-        """What the functions of `event_products` read, for products of a type."""
         point, loc = self.point, self.base_dist.loc
         if isinstance(self.cost, Tensor):  # r > c is -r < -c, and the family is symmetric
             point, loc = -point, -loc
         several = self.cost_event_dim == 2
-        return self.standard, several, kind, point, loc, self.base_dist.scale, self.logits
+        pair = probabilities(self.standard, several, point, loc, self.base_dist.scale, self.logits)
+        zero, one = (p.expand(self.batch_shape) for p in pair)
+        return zero, one
 
     def probit64(self) -> Tensor:
         """Phi^-1(Pr(y = 1)) in float64, of shape `batch_shape`.
@@ -155,33 +150,7 @@ class EventForms(Expandable):
         smaller = torch.where(one < zero, one, zero)
         x = torch.special.ndtri(smaller.clamp_min(SMALLEST_PRODUCT))
         x = torch.where(one < zero, x, -x)
-
-        def in_logs(rare: Tensor) -> Tensor:
-            return probit(*reversed(self._where(rare)._log_form()))
-
-        return _where_rare(x, smaller, in_logs)
-
-    def log_mean_prob(self, value: Tensor) -> Tensor:
-        """log of the mean of Pr(y = value) over the leftmost dimension, the draws, in float64.
-
-        One logarithm a row. A draw whose probability underflows counts for nothing beside the
-        others; a row of which all do is computed in log form.
-
-        :param value: outcomes, of shape `batch_shape[1:]`.
-        """
-        draws = self.batch_shape[0]
-        if self.standard is None or in_transform():
-            return self._log_form_of(value).logsumexp(0) - math.log(draws)
-
-        def in_logs(rare: Tensor) -> Tensor:
-            rare = rare.expand(self.batch_shape)
-            log_p = self._where(rare)._log_form_of(value.expand(rare.shape)[rare])
-            return log_p.view(draws, -1).logsumexp(0) - math.log(draws)
-
-        zero, one = self.probabilities64()
-        mean = torch.where(value > 0.5, one, zero).mean(0)
-        # A gradient of 0 for the rows that are replaced.
-        return _where_rare(mean.clamp_min(SMALLEST_PRODUCT).log(), mean, in_logs)
+        return _where_rare(x, smaller, lambda: probit(*reversed(self._log_form())))
 
     def _log_form(self) -> tuple[Tensor, Tensor]:
         """log Pr(y = 0) and log Pr(y = 1) in float64, by the "first miss" identity.
@@ -227,10 +196,17 @@ class EventForms(Expandable):
 
     def of_rows(self, rows: slice) -> Any:
         """The event of some rows of the last batch dimension, for its probabilities alone."""
-        count = len(range(self.batch_shape[-1])[rows])
-        new = self._of(partial(some, rows=rows), (*self.batch_shape[:-1], count))
+        new, dims, family = copy.copy(self), len(self.cost_shape), cost_family(type(self.base_dist))
+        for computed in ("rising", "points"):
+            new.__dict__.pop(computed, None)
+        base = {name: getattr(self.base_dist, name) for name in family.parameters}
+        parameters = {name: some(value, dims, rows) for name, value in base.items()}
+        new.base_dist = family.distribution(**parameters, validate_args=False)
+        new.revenue = new.point = some(self.point, dims, rows)
         if self.logits is not None and self.odds64 is not None:
-            new.odds64 = some(self.odds64, len(self.cost_shape) - 1, rows)
+            new.logits, new.odds64 = (some(v, dims - 1, rows) for v in (self.logits, self.odds64))
+        count = len(range(self.batch_shape[-1])[rows])
+        new._batch_shape = torch.Size((*self.batch_shape[:-1], count))
         return new
 
     def with_revenue(self, revenue: Tensor) -> Any:
@@ -244,28 +220,6 @@ class EventForms(Expandable):
         if self.logits is not None:
             shapes.append(self.logits.shape[: self.logits.dim() - dims + 1])
         new._batch_shape = broadcast_shapes(*shapes)
-        return new
-
-    def _where(self, chosen: Tensor) -> Any:
-        """The event of the elements [n] that a mask of a shape ending in `batch_shape` chooses."""
-
-        def part(values: Tensor, event_dim: int) -> Tensor:
-            return values.expand(chosen.shape + self.cost_shape[:event_dim])[chosen]
-
-        return self._of(part, (int(chosen.sum()),))
-
-    def _of(self, part: Callable[[Tensor, int], Tensor], batch_shape: Sequence[int]) -> Any:
-        """The event of a part of each parameter, which has so many dimensions of the event."""
-        new, dims, family = copy.copy(self), len(self.cost_shape), cost_family(type(self.base_dist))
-        for computed in ("rising", "odds64", "points"):
-            new.__dict__.pop(computed, None)
-        known = {}
-        for name in family.parameters:
-            known[name] = part(getattr(self.base_dist, name), dims)
-        new.base_dist = family.distribution(**known, validate_args=False)
-        new.revenue = new.point = part(self.point, dims)
-        new.logits = None if self.logits is None else part(self.logits, dims - 1)
-        new._batch_shape = torch.Size(batch_shape)
         return new
 
     # What predictions read
@@ -319,10 +273,7 @@ def some(values: Tensor, event_dim: int, rows: slice) -> Tensor:
     return found
 
 
-def _where_rare(values: Tensor, p: Tensor, by: Callable[[Tensor], Tensor]) -> Tensor:
-    """The values, replaced where the product form of p has lost digits: by what `by` gives there.
-
-    :param by: mask of the shape of p -> a vector of the elements that it selects.
-    """
+def _where_rare(values: Tensor, p: Tensor, in_logs: Callable[[], Tensor]) -> Tensor:
+    """The values, and those of the log form where the product form of p has lost digits."""
     rare = p < SMALLEST_PRODUCT
-    return values if rare.is_meta or not rare.any() else values.masked_scatter(rare, by(rare))
+    return values if rare.is_meta or not rare.any() else torch.where(rare, in_logs(), values)

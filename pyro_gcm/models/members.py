@@ -25,7 +25,7 @@ from pyro_gcm.inference.reading import Plan
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.build import cost_shape_of
 from pyro_gcm.models.gcm import GCM, JOINT_PARTS
-from pyro_gcm.nets.members import MemberEncoder, gather_values, parted
+from pyro_gcm.nets.members import MemberEncoder, gather_values
 from pyro_gcm.nets.networks import ConstantCategorical, widths_of
 from pyro_gcm.nets.revenue_maps import member_map
 from pyro_gcm.responses import Continuous, Response, Survival
@@ -251,7 +251,7 @@ class MemberGCM(GCM):
         mapped = super().mapped(r)
         if covariates is None:
             return mapped
-        return gather_values(mapped.movedim(1, 0), parted(covariates, self.members)[0])
+        return gather_values(mapped.movedim(1, 0), covariates[..., : self.members])
 
     def make_map(self, given: Any, seed: int, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
         """The map that is named, or splines for each member."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.torch_state import in_transform
 from pyro_gcm._utils.validation import number, one_of, positive_int
-from pyro_gcm.nets.member_training import ThinnedReLU, planes
+from pyro_gcm.nets.member_training import ThinnedReLU
 from pyro_gcm.nets.networks import block_rows, kept, linear, missing_columns, widths_of
 from pyro_gcm.nets.tabular_features import TabularFeatures
 
@@ -95,21 +95,7 @@ class MemberEncoder(nn.Module):
         """z and e_z(x) for one-hot z [..., B or 1, K] and x [B, x_dim], [..., B, K + H]."""
         own = gather_values(self.every(x), z)
         z = z.to(own)
-        joined: Any = torch.cat([z.expand(*own.shape[:-1], -1), own], -1)
-        joined.parts = z, own
-        return joined
-
-
-def parted(covariates: Any, members: int) -> tuple[Tensor, Tensor]:
-    """z and e_z(x) of [..., B, K + H], as they were joined: no gradient goes through the joint.
-
-    Where a story has changed the joint in place, they are taken from it.
-    """
-    known: tuple[Tensor, Tensor] | None = getattr(covariates, "parts", None)
-    is_counted = not (covariates.is_inference() or torch.compiler.is_compiling())
-    if known is None or (is_counted and covariates._version):
-        return covariates[..., :members], covariates[..., members:]
-    return known
+        return torch.cat([z.expand(*own.shape[:-1], -1), own], -1)
 
 
 @recorded("nets.MemberCosts")
@@ -153,12 +139,8 @@ class MemberCosts(nn.Module):
 
     def forward(self, covariates: Tensor) -> Any:
         """The costs for [..., B, K + H], with batch shape [..., B]."""
-        z, own = parted(covariates, self.members)
-        both = _by_member(self.layer, z, own)
-        if torch.is_grad_enabled():  # rows are side by side
-            loc, raw = (part.mT for part in both.mT.unflatten(-2, (2, -1)).unbind(-3))
-        else:
-            loc, raw = both.chunk(2, -1)
+        z, own = covariates.tensor_split([self.members], -1)
+        loc, raw = _by_member(self.layer, z, own).chunk(2, -1)
         scale = 1.0 / (nn.functional.softplus(raw + self._SHIFT) + self._LEAST)
         shape = (*loc.shape[:-1], *self.event_shape)
         costs = self.family(loc.reshape(shape), scale.reshape(shape), validate_args=False)
@@ -178,31 +160,24 @@ def _scaled(weight: Tensor, r: Tensor, s: Tensor) -> Tensor:
     return (s[:, :, None] * weight * r[:, None]).mT
 
 
-def _scaled_columns(weight: Tensor, r: Tensor, s: Tensor, active: Tensor) -> Tensor:
-    """The same of the features that there are."""
-    return _scaled(_columns(weight, active), _columns(r, active), s)
-
-
-def _product(
-    layer: nn.Module, a: Tensor, make: Callable[..., Tensor], bias: Tensor, *weights: Tensor
-) -> Tensor:
-    """b_k + a_k W_k for rows [K, B, in_dim], where `make` makes W [K, in_dim, width] of weights.
+def _product(layer: Any, a: Tensor, *others: Tensor) -> Tensor:
+    """b_k + a_k W_k for rows [K, B, in_dim] and W = `layer.matrices(*others)`, [K, in_dim, width].
 
     Predictions put W together once, and anew when a weight has changed, and multiply as
     `nets.networks` has it.
     """
     if torch.is_grad_enabled():
-        return torch.baddbmm(bias[:, None], a, make(*weights))
+        return torch.baddbmm(layer.bias[:, None], a, layer.matrices(*others))
 
-    def padded(bias: Tensor, *weights: Tensor) -> tuple[Tensor, Tensor]:
+    def padded() -> tuple[Tensor, Tensor]:
         """Biases and matrices in whole steps of 64 bytes."""
-        matrices = make(*weights)
+        matrices = layer.matrices(*others)
         missing, unused = missing_columns(matrices.mT), missing_columns(matrices)
         wide = pad(matrices.mT, (0, missing, 0, unused)).contiguous().mT
-        return pad(bias[:, None], (0, unused)), wide
+        return pad(layer.bias[:, None], (0, unused)), wide
 
-    width = bias.shape[1]
-    bias, matrices = kept(layer, padded, bias, *weights)
+    width = layer.bias.shape[1]
+    bias, matrices = kept(layer, padded, *others)
     missing = matrices.shape[1] - a.shape[-1]
     if missing:
         distinct = a[:1] if a.stride(0) == 0 else a  # members may read the same rows
@@ -242,9 +217,12 @@ class FirstLayer(nn.Module):
         if self.r is None:
             shared = linear(features, _columns(self.weight, active)).unsqueeze(0)
             return torch.addcmul(self.bias[:, None], shared, self.s[:, None])
-        shared = features.expand(len(self.r), *features.shape)
-        weights = self.bias, self.weight, self.r, self.s, active
-        return _product(self, shared, _scaled_columns, *weights)
+        return _product(self, features.expand(len(self.r), *features.shape), active)
+
+    def matrices(self, active: Tensor) -> Tensor:
+        """W_k of these features, [K, A, width]."""
+        assert self.r is not None
+        return _scaled(_columns(self.weight, active), _columns(self.r, active), self.s)
 
 
 class NextLayer(nn.Module):
@@ -259,7 +237,11 @@ class NextLayer(nn.Module):
 
     def forward(self, a: Tensor) -> Tensor:
         """[K, B, in_dim] -> [K, B, width]."""
-        return _product(self, a, _scaled, self.bias, self.weight, self.r, self.s)
+        return _product(self, a)
+
+    def matrices(self) -> Tensor:
+        """W_k, [K, in_dim, width]."""
+        return _scaled(self.weight, self.r, self.s)
 
 
 class OwnLayer(nn.Module):
@@ -271,11 +253,12 @@ class OwnLayer(nn.Module):
         self.bias = nn.Parameter(torch.zeros(members, width))
 
     def forward(self, a: Tensor) -> Tensor:
-        """[K, B, in_dim] -> [K, B, width], in training with the rows side by side in memory."""
-        if torch.is_grad_enabled() and not in_transform():
-            beside: Tensor = planes(a, self.weight, self.bias)
-            return beside.mT
-        return _product(self, a, lambda weight: weight, self.bias, self.weight)
+        """[K, B, in_dim] -> [K, B, width]."""
+        return _product(self, a)
+
+    def matrices(self) -> Tensor:
+        """W_k, [K, in_dim, width]."""
+        return self.weight
 
 
 def _is_every_member(z: Tensor, members: int) -> bool:
@@ -316,12 +299,5 @@ def _by_member(layer: OwnLayer, z: Tensor, own: Tensor) -> Tensor:
         out = layer(own.reshape(members, -1, shape[-1]))
         return out.reshape(*shape[:-1], -1)
     flat, index = own.reshape(-1, shape[-1]), z.argmax(-1).expand(shape[:-1]).flatten()
-    if in_transform():  # where the rows of a member cannot be found
-        every = layer(flat.expand(members, *flat.shape))
-        return every[index, torch.arange(len(flat), device=z.device)].reshape(*shape[:-1], -1)
-    out = flat.new_empty(len(flat), layer.bias.shape[1])
-    for k in range(members):
-        mine = (index == k).nonzero()[:, 0]
-        part = torch.addmm(layer.bias[k], flat[mine], layer.weight[k])
-        out = out.index_copy(0, mine, part)
-    return out.reshape(*shape[:-1], -1)
+    every = layer(flat.expand(members, *flat.shape))
+    return every[index, torch.arange(len(flat), device=z.device)].reshape(*shape[:-1], -1)

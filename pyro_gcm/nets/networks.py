@@ -92,18 +92,19 @@ def with_even_rows(module: nn.Module) -> nn.Module:
     return module
 
 
-def kept(module: nn.Module, make: Callable[..., Made], *tensors: Tensor) -> Made:
-    """What a function makes of tensors of a module; without gradients once for equal tensors.
+def kept(module: nn.Module, make: Callable[[], Made], *others: Tensor) -> Made:
+    """What is made of the tensors of a module, and others; without gradients once for equal ones.
 
     An exported program has what predictions before have made.
     """
     if torch.is_grad_enabled():
-        return make(*tensors)
+        return make()
     known = _kept.get(module)
     if torch.compiler.is_compiling():
-        return make(*tensors) if known is None else known[1]
+        return make() if known is None else known[1]
+    tensors = [*module.parameters(), *module.buffers(), *others]
     if known is None or not all(map(_are_equal, known[0], tensors)):
-        known = _kept[module] = [tensor.clone() for tensor in tensors], make(*tensors)
+        known = _kept[module] = [tensor.clone() for tensor in tensors], make()
     made: Made = known[1]
     return made
 

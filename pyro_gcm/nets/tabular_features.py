@@ -159,8 +159,7 @@ class TabularFeatures(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Features [..., A] of standardised columns [..., d]."""
-        read = self.kept, self.numeric, self.knots, self.slopes, self.ramp_loc, self.ramp_scale
-        return self.chosen(x, *kept(self, lambda *_: self.choice(), *read))
+        return self.chosen(x, *kept(self, self.choice))
 
     def choice(self) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Indices of the numeric columns, and of the features among all that `chosen` computes.

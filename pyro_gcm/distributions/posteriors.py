@@ -17,8 +17,6 @@ from pyro_gcm.distributions.event_forms import SMALLEST_PRODUCT
 from pyro_gcm.distributions.families import (
     base_distribution,
     cost_family,
-    of_same_family,
-    tail_log_probs,
 )
 from pyro_gcm.distributions.numerics import first_terms, log1mexp, log_any
 
@@ -113,40 +111,27 @@ class CostPosterior(Expandable):
 
         The costs are those of each alternative, [..., (G,) K], after the atom of an `InfiniteCost`;
         the alternatives have shape [..., G], None for one. Both are in product form, and in log
-        form where that underflows.
+        form where that underflows in any row.
         """
         cost, has_alternatives = self.event.cost, len(self.event_shape) == 2
         if isinstance(cost, InfiniteCost):
             below, above = prepend_atom(cost.logits, below, above, torch.sigmoid)
         of_costs = _cumulative(above, below)
-        miss = of_costs[..., -1]
-        if not has_alternatives:
-            underflows = (miss < SMALLEST_PRODUCT) & (self.outcome < 1.0)
-            of_alternatives = None
-        else:
+        miss = smallest = of_costs[..., -1]
+        of_alternatives = None
+        if has_alternatives:
             of_alternatives = _cumulative(below.prod(-1), miss)
-            underflows = (of_alternatives[..., -1] < SMALLEST_PRODUCT) & (self.outcome > 0.0)
-            underflows = underflows | (miss < SMALLEST_PRODUCT).any(-1)
-        if not _any(underflows):
+            smallest = torch.minimum(miss.amin(-1), of_alternatives[..., -1])
+        if not _any(smallest < SMALLEST_PRODUCT):
             return of_costs, of_alternatives
-        underflows = underflows.expand(self.batch_shape)
-        logs = self._first_weights_in_logs(underflows)
-        of_costs = _replaced(of_costs, underflows, logs[0])
-        if of_alternatives is not None:
-            of_alternatives = _replaced(of_alternatives, underflows, logs[1])
-        return of_costs, of_alternatives
-
-    def _first_weights_in_logs(self, where: Tensor) -> tuple[Tensor, Tensor]:
-        """The same in log form for some elements of the batch, [n, (G,) 1 + K] and [n, ...]."""
-        cost, batch_shape = self.event.cost, self.batch_shape
-        whole, logs = batch_shape + self.event_shape, self.event.coordinate_log_probs()
-        log_below, log_above = (log_p.expand(whole)[where] for log_p in logs)
+        log_below, log_above = self.event.coordinate_log_probs()
         if isinstance(cost, InfiniteCost):
-            logits = cost.logits.expand(batch_shape + self.event_shape[:-1])[where]
-            log_below, log_above = prepend_atom(logits, log_below, log_above)
+            log_below, log_above = prepend_atom(cost.logits, log_below, log_above)
         of_costs = _cumulative_of_logs(log_above, log_below)
-        hit, miss = log_below.sum(-1), log_any(log_above, log_below)
-        return of_costs, _cumulative_of_logs(hit, miss)
+        if has_alternatives:
+            log_miss = log_any(log_above, log_below)
+            of_alternatives = _cumulative_of_logs(log_below.sum(-1), log_miss)
+        return of_costs, of_alternatives
 
     def _tails(self) -> tuple[Tensor, Tensor]:
         """Pr(c_k < r_k) and Pr(c_k >= r_k) of every coordinate, float64."""
@@ -159,21 +144,14 @@ class CostPosterior(Expandable):
 
     def _truncated(self, below: Tensor, above: Tensor, sides: Tensor) -> Tensor:
         """One float64 draw per coordinate, on its side of the revenue."""
-        event, base = self.event, self.event.base_dist
-        if event.standard is None:
-            logs = event.coordinate_log_probs()
-            return truncated_sample(base, logs[0], logs[1], sides)
-        is_above = sides == LOWER_TRUNCATED
+        event, is_above = self.event, sides == LOWER_TRUNCATED
+        base: Any = event.base_dist
         mass = torch.where(sides == UPPER_TRUNCATED, below, torch.where(is_above, above, 1.0))
+        if event.standard is None or _any(mass < SMALLEST_PRODUCT):
+            log_below, log_above = event.coordinate_log_probs()
+            return truncated_sample(base, log_below, log_above, sides)
         u = event.standard.quantile(_uniform(mass.shape, mass.device).mul_(mass))
-        draw = torch.where(is_above, -u, u).mul_(base.scale).add_(base.loc)
-        far = mass < SMALLEST_PRODUCT
-        if _any(far):
-            parts = event.point, base.loc, base.scale
-            point, loc, scale = (v.expand(far.shape)[far] for v in parts)
-            part = of_same_family(base, loc=loc, scale=scale)
-            draw[far] = truncated_sample(part, *tail_log_probs(part, point), sides[far])
-        return draw
+        return torch.where(is_above, -u, u).mul_(base.scale).add_(base.loc)
 
 
 def _any(mask: Tensor) -> bool:
@@ -198,14 +176,6 @@ def _cumulative_of_logs(log_hit: Tensor, log_miss: Tensor) -> Tensor:
     largest = terms.amax(-1, keepdim=True)
     # Where no part can hit, all of them alike.
     return torch.exp(terms - largest).masked_fill(largest == -math.inf, 1.0).cumsum(-1)
-
-
-def _replaced(values: Tensor, where: Tensor, by: Tensor) -> Tensor:
-    """values [*where.shape, ...] with the elements `where` replaced by those of [n, ...]."""
-    inner = values.shape[values.dim() - by.dim() + 1 :]
-    new = values.expand(*where.shape, *inner).clone()
-    new[where] = by
-    return new
 
 
 def _draw_sides(side: Tensor, first: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from io import BytesIO
 from pathlib import Path
@@ -171,7 +171,7 @@ class Training:
                     raise RuntimeError(message)
                 warn_user(message)
             self.workers.add_gradients(self.weights, loss, rows / len(batch[0]))
-            norm = clip_gradients(self.weights, self.options.clip_norm)
+            norm = nn.utils.clip_grad_norm_(self.weights, self.options.clip_norm or math.inf)
             if loss.device.type == "cpu" and not (math.isfinite(loss) and math.isfinite(norm)):
                 self._check_finite(float(loss), float(norm), "before")
             self.optimizer.step()
@@ -257,23 +257,6 @@ class Training:
         if self.workers.rank:
             seed = self.workers.seed(self.options.seed, self.epoch)
             self.randomness = Randomness(seed, self.options.target)
-
-
-def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None) -> Tensor:
-    """Clip gradients like `torch.nn.utils.clip_grad_norm_`, bit for bit, with less overhead.
-
-    :param max_norm: the bound, or None to leave the gradients as they are.
-    :returns: the norm before; inf or NaN if a gradient is, or where its square overflows.
-    """
-    gradients = [p.grad for p in parameters if p.grad is not None]
-    if not gradients:
-        return torch.zeros(())
-    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
-    # On a CPU the norm can be read at no cost; a smaller one would be multiplied by exactly 1.
-    on_cpu = norm.device.type == "cpu"
-    if max_norm is not None and not (on_cpu and float(norm) < 0.99 * max_norm - 1e-6):
-        torch._foreach_mul_(gradients, (max_norm / (norm + 1e-6)).clamp(max=1.0))
-    return norm
 
 
 def write_checkpoint(path: Path, given: dict[str, Any], state: dict[str, Any]) -> None:

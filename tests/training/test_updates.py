@@ -1,17 +1,15 @@
-"""Adam, AdamW and the clipping of gradients are those of torch to the last bit; averages."""
+"""Adam and AdamW are those of torch to the last bit; averages."""
 
 from __future__ import annotations
 
 import copy
-import itertools
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.training import Adam, AdamW
-from pyro_gcm.training.loop import clip_gradients
 
 
 def make(optimizer: Any, **options: Any) -> tuple[list[torch.nn.Parameter], Any]:
@@ -51,21 +49,6 @@ def test_updates_and_state_are_those_of_torch() -> None:
         assert a["param_groups"] == b["param_groups"]
         for key, state in b["state"].items():
             assert all(torch.equal(a["state"][key][part], value) for part, value in state.items())
-
-
-def test_clipped_gradients_are_those_of_torch() -> None:
-    factors = [0.3, 0.98, 0.995, 1.0, 1.01, 50.0, float("inf"), float("nan")]
-    for factor, size in itertools.product(factors, (1.0, 1e-5)):
-        mine, theirs = ([nn.Parameter(torch.zeros(s)) for s in ((4, 3), (5,), ())] for _ in "ab")
-        gradients = [size * torch.randn(p.shape) for p in mine]
-        norm = float(torch.cat([g.flatten() for g in gradients]).norm())
-        for a, b, gradient in zip(mine, theirs, gradients, strict=True):
-            a.grad, b.grad = gradient * factor, gradient * factor
-        mine.append(nn.Parameter(torch.zeros(2)))  # without a gradient
-        clip_gradients(mine, norm)
-        torch.nn.utils.clip_grad_norm_(theirs, norm)
-        for a, b in zip(mine, theirs, strict=False):
-            torch.testing.assert_close(a.grad, b.grad, rtol=0.0, atol=0.0, equal_nan=True)
 
 
 # Averaged weights, and early stopping that keeps the mean prediction at the rate of y

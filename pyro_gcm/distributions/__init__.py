@@ -1,6 +1,5 @@
 """Order events, their exact cost posterior, and the families of their costs."""
 
-from pyro_gcm.distributions.base import LazyDistribution
 from pyro_gcm.distributions.costs import CostUnits, InfiniteCost, LatentMixture, shifted
 from pyro_gcm.distributions.curve_outcome import AlongAxis, EventTime, OrderedLevel
 from pyro_gcm.distributions.families import cost_family, register_cost_family
@@ -16,7 +15,6 @@ __all__ = [
     "GuessedEvent",
     "InfiniteCost",
     "LatentMixture",
-    "LazyDistribution",
     "OrderEvent",
     "OrderedLevel",
     "RevenuePosterior",

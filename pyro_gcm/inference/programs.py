@@ -13,6 +13,7 @@ import torch
 from pyro.distributions import constraints
 from pyro.infer.util import is_validation_enabled
 from pyro.ops.provenance import detach_provenance
+from pyro.poutine import runtime
 from torch import Tensor, nn
 from torch.distributions import biject_to
 
@@ -20,7 +21,7 @@ from pyro_gcm._utils.torch_state import Randomness, in_transform
 from pyro_gcm._utils.validation import checked_data, positive_int
 from pyro_gcm.distributions.base import Left
 from pyro_gcm.inference.reading import Plan, Reached, Reader, of
-from pyro_gcm.inference.views import SiteGuard
+from pyro_gcm.inference.views import HideInputsMessenger, SiteGuard
 from pyro_gcm.nets.networks import positive
 
 #: A column that may be left out.
@@ -57,7 +58,11 @@ class Programmed(Reader):
 
     def observe(self, name: str, p: Any, value: Tensor) -> Tensor:
         """An observed site; an input is one whose density is masked out."""
-        fn = of(p)
+        hides = [h for h in runtime._PYRO_STACK if isinstance(h, HideInputsMessenger)]
+        if any(name in handler.inputs for handler in hides):  # no need of the networks behind it
+            fn: Any = dist.Delta(value, event_dim=1).mask(False)
+        else:
+            fn = of(p)
         is_input = name in ("x", "r") and isinstance(fn, dist.MaskedDistribution)
         infer: Any = {"_deterministic": True} if is_input else {}
         return self.speak(pyro.sample, name, fn, obs=value, infer=infer)

@@ -26,7 +26,6 @@ from pyro.poutine.mask_messenger import MaskMessenger
 from torch import Tensor
 from torch.distributions import Independent
 
-from pyro_gcm.distributions import LazyDistribution
 from pyro_gcm.distributions.base import Left
 from pyro_gcm.inference.story_lines import OUTCOME, Listener
 from pyro_gcm.nets import Standardizer
@@ -289,13 +288,7 @@ def every_value(q: Any) -> Tensor:
 # Columns of x and r in the units of the data
 
 
-def in_units(
-    standard: Callable[[], Any], batch_shape: torch.Size, units: Standardizer
-) -> LazyDistribution:
-    """The distribution of standardised columns `standard()` in the units of the data."""
-
-    def build() -> Any:
-        affine = dist.transforms.AffineTransform(units.loc, units.scale, event_dim=1)
-        return dist.TransformedDistribution(standard(), [affine])
-
-    return LazyDistribution(build, batch_shape, units.loc.shape, units.dtype)
+def in_units(standard: Any, units: Standardizer) -> Any:
+    """The distribution of standardised columns in the units of the data."""
+    affine = dist.transforms.AffineTransform(units.loc, units.scale, event_dim=1)
+    return dist.TransformedDistribution(standard, [affine])

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import KnownMoments
 from pyro_gcm._utils.torch_state import Randomness
-from pyro_gcm._utils.validation import broadcast_shapes, seed_of
+from pyro_gcm._utils.validation import seed_of
 from pyro_gcm.distributions import CostUnits
 from pyro_gcm.distributions.products import coarse
 from pyro_gcm.inference.reading import Plan, in_units
@@ -209,7 +209,7 @@ class GCM(Monotone):
         """p(x|z) in data units; with a prior p(z|x), x [B, x_dim] itself."""
         if self.reads_x:
             return dist.Delta(x, event_dim=1).mask(False)
-        return in_units(lambda: self.x_decoder(z), z.shape[:-1], self.x_standardizer)
+        return in_units(self.x_decoder(z), self.x_standardizer)
 
     def w_dist(self) -> Any:
         """N(0, I)."""
@@ -225,8 +225,7 @@ class GCM(Monotone):
         if fixed is not None:
             return fixed
         covariates = self.read_covariates(x)
-        shape = broadcast_shapes(w.shape[:-1], covariates.shape[:-1])
-        return in_units(lambda: self.r_decoder(joined(w, covariates)), shape, self.r_standardizer)
+        return in_units(self.r_decoder(joined(w, covariates)), self.r_standardizer)
 
     def y_dist(self, cost: Any, x: Tensor, r: Tensor) -> Any:
         """p(y | z, x, r): what the response makes of the order event between cost and revenue.

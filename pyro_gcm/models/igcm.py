@@ -15,7 +15,6 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.torch_state import Randomness, evaluating
 from pyro_gcm._utils.validation import (
     ArrayLike,
-    broadcast_shapes,
     one_of,
     positive_int,
     seed_of,
@@ -284,18 +283,14 @@ class IGCM(Surfaces):
         """p(x|z, k) in data units; with a prior p(z|x), x [B, x_dim] itself."""
         if self.reads_x:
             return dist.Delta(x, event_dim=1).mask(False)
-        return in_units(lambda: self.x_decoder(joined(z, k)), z.shape[:-1], self.x_standardizer)
+        return in_units(self.x_decoder(joined(z, k)), self.x_standardizer)
 
     def r_dist(self, k: Tensor, x: Tensor) -> Any:
         """p(r|k, x) in data units: W k + dr."""
         covariates = self.read_covariates(x)
-
-        def standard() -> Any:
-            dr = self.dr_net(covariates).base_dist
-            return dist.Normal(self.loading(k) + dr.loc, dr.scale).to_event(1)
-
-        shape = broadcast_shapes(k.shape[:-1], covariates.shape[:-1])
-        return in_units(standard, shape, self.r_standardizer)
+        dr = self.dr_net(covariates).base_dist
+        standard = dist.Normal(self.loading(k) + dr.loc, dr.scale).to_event(1)
+        return in_units(standard, self.r_standardizer)
 
     def y_dist(self, cost: Any, x: Tensor, k: Any, r: Tensor) -> Any:
         """p(y | z, x, k): what the response makes of the order event between cost and kernel.

@@ -19,7 +19,6 @@ from pyro_gcm.distributions import (
     GuessedEvent,
     InfiniteCost,
     LatentMixture,
-    LazyDistribution,
     OrderedLevel,
     OrderEvent,
     ThresholdNormal,
@@ -127,10 +126,6 @@ def mixture(batch: Shape, shape: Shape = (3,), infinite: bool = False) -> Latent
     return LatentMixture(component, real(shape[-1]), positive(shape[-1]), weights)
 
 
-def lazy(batch: Shape) -> LazyDistribution:
-    return LazyDistribution(partial(copy.copy, cost(batch)), torch.Size(batch), torch.Size((3,)))
-
-
 def mixture_of_normals(batch: Shape) -> DiagNormalMixture:
     return DiagNormalMixture(real(*batch, 4, 3), positive(*batch, 4, 3), real(*batch, 4))
 
@@ -190,7 +185,6 @@ CASES: dict[str, Callable[[Shape], Any]] = {
     "infinite cost, one logit for all": lambda b: InfiniteCost(cost(b), real()),
     "infinite cost, one cost for all": lambda b: InfiniteCost(cost(b[1:]), real(*b)),
     "infinite cost, alternatives": partial(cost, event=(2, 3), infinite=True),
-    "lazy": lazy,
     "mixture of normals": mixture_of_normals,
     "flow": lambda b: ConditionalFlow(2, 3).to(**OPTIONS)(real(*b, 2)),
 }

@@ -12,10 +12,6 @@ import torch
 from convention_cases import CASES, OPTIONS
 from pyro.distributions import TorchDistribution
 
-from pyro_gcm.distributions import (
-    LazyDistribution,
-)
-
 #: Outcomes whose costs can be told from them.
 OUTCOMES = [name for name in CASES if re.match("event|threshold|level|along|time|several", name)]
 OUTCOMES.remove("event of a random revenue")
@@ -52,8 +48,7 @@ def check_that_single_batch_dimensions_are_widened(case: str) -> None:
     with contextlib.suppress(NotImplementedError):
         for got, want in ((wide.mean, d.mean), (wide.variance, d.variance)):
             torch.testing.assert_close(got, want.expand(wide.shape()))
-    if not isinstance(d, LazyDistribution):
-        assert isinstance(wide, type(d))
+    assert isinstance(wide, type(d))
 
 
 def check_that_values_broadcast_against_the_batch(case: str) -> None:

@@ -18,23 +18,26 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-import pyro_gcm
-from pyro_gcm import GCM, IGCM, fit, load, save
+from pyro_gcm import GCM, IGCM, audit_monotonicity, fit, load, save
 from pyro_gcm._utils.torch_state import torch_threads
-from pyro_gcm.estimators.plans import build_members
-from pyro_gcm.models.members import MemberSettings
+from pyro_gcm.models import MemberGCM
 from reproduce.rendering.markdown import markdown
-from reproduce.runs import Fit, Scores, as_json
+from reproduce.runs import Fit, Scores, Settings, as_json
 from reproduce.study import Study
 
 X_DIM = 3
 #: Columns of r for each response; those of "quantile" are levels.
 REVENUES = {"binary": 2, "continuous": 2, "quantile": 1}
-_SETTINGS = MemberSettings(members=4, width=16, dropout=0.2)
-
-
-#: Kinds of models, whose names have their response -> what they have beside the defaults.
-KINDS: dict[str, dict[str, Any]] = {
+_SMALL: Settings = {"hidden": 8, "num_samples": 32}
+#: The start of a kind's name -> class, and options of all of its kinds.
+CLASSES: dict[str, tuple[Any, Settings]] = {
+    "members": (MemberGCM, {"members": 4, "hidden": 16}),
+    "GCM": (GCM, _SMALL),
+    "IGCM": (IGCM, _SMALL),
+}
+#: Kinds of models, whose names have their class and response -> what they have beside the defaults,
+#: and the options of `fit` that they need.
+KINDS: dict[str, Settings] = {
     **{name: {} for name in ("members", "members, continuous", "members, quantile")},
     **{name: {} for name in ("GCM", "GCM, continuous", "GCM, quantile")},
     "GCM, alternatives": {"alternatives": 3, "costs": 2},
@@ -43,23 +46,18 @@ KINDS: dict[str, dict[str, Any]] = {
     "GCM, mixture prior": {"prior": "mixture"},
     "GCM, flow prior": {"prior": "flow"},
     "GCM, categorical prior": {"prior": "categorical"},
-    "GCM, posterior guide": {"guide": "posterior"},
-    "GCM, joint": {"prior": "standard"},
+    "GCM, posterior guide": {"guide": "posterior", "fit": {"elbo": "dreg"}},
+    "GCM, joint": {"prior": "standard", "fit": {"objective": "joint"}},
     "GCM, splines and logistic costs": {
-        "revenue_map": "piecewise_linear", "cost_family": "logistic",
+        "revenue_map": "piecewise_linear", "cost_family": "logistic", "fit": {"elbo": "elbo"},
     },
     "GCM, sigmoid and Laplace costs": {"revenue_map": "sigmoid", "cost_family": "laplace"},
     "IGCM": {},
     "IGCM, continuous": {},
-    "IGCM, paper": {"prior": "standard", "kernel_guide": "amortised"},
+    "IGCM, paper": {
+        "prior": "standard", "kernel_guide": "amortised", "fit": {"objective": "paper"},
+    },
 }  # fmt: skip
-#: Options of `fit` that a kind needs.
-_TRAINING = {
-    "GCM, posterior guide": {"elbo": "dreg"},
-    "GCM, joint": {"objective": "joint"},
-    "GCM, splines and logistic costs": {"elbo": "elbo"},
-    "IGCM, paper": {"objective": "paper"},
-}
 
 
 def response_of(kind: str) -> str:
@@ -82,22 +80,15 @@ def rows(response: str, dtype: torch.dtype, count: int = 300) -> tuple[Tensor, T
 
 def trained(kind: str, dtype: torch.dtype, device: str) -> Any:
     """A small model of a kind after a `fit` of a fraction of a second."""
-    response = response_of(kind)
-    sizes = X_DIM, REVENUES[response]
-    if kind.startswith("members"):
-        model: Any = build_members(_SETTINGS, *sizes, response=response)
-    else:
-        small: Any = {"hidden": 8, "num_samples": 32, "response": response}
-        make: Any = IGCM if kind.startswith("IGCM") else GCM
-        model = make(*sizes, **small, **KINDS[kind])
+    response, (make, shared) = response_of(kind), CLASSES[kind.partition(",")[0]]
+    options = {**shared, **KINDS[kind], "response": response}
     training: Any = {"epochs": 2, "batch_size": 100, "num_particles": 4, "progress": False}
-    training |= {"device": device, **_TRAINING.get(kind, {})}
+    training |= {"device": device, **options.pop("fit", {})}
+    model = make(X_DIM, REVENUES[response], **options)
     fit(model.to(dtype), *rows(response, dtype), **training)
     return model
 
 
-DTYPES = {"float32": torch.float32, "float64": torch.float64}
-PLACES = ("trained", "loaded")
 #: Pairs of one search of `falls`: eleven million of all kinds together that promise something.
 PAIRS = 85_404
 #: Kinds that predict so slowly that they get a tenth of them.
@@ -113,7 +104,7 @@ def cells(fit: Fit) -> Iterable[Fit]:
     settings = as_json({"pairs": SLOW.get(fit.dataset, PAIRS)})
     found = [
         replace(fit, variant=dtype, protocol=place, settings=settings)
-        for dtype, place in itertools.product(DTYPES, PLACES)
+        for dtype, place in itertools.product(("float32", "float64"), ("trained", "loaded"))
     ]
     if fit.dataset == FALLING:
         return found[:1] if fit.split == "1 threads" else []
@@ -127,7 +118,8 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
     counted apart; a model whose predictions were made to fall shows that the search would find it.
     """
     kind = "members" if fit.dataset == FALLING else fit.dataset
-    model = trained(kind, DTYPES[fit.variant], device)
+    dtype, response = getattr(torch, fit.variant), response_of(kind)
+    model = trained(kind, dtype, device)
     if fit.protocol == "loaded":
         with tempfile.TemporaryDirectory() as folder:
             model = load(save(model, Path(folder) / "model"), device=device)
@@ -135,18 +127,11 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
     def made_to_fall(x: Any, r: Any) -> Any:
         return model.predict(x, r).numpy() - 0.01 * (r.sum(1) > 0.0)
 
-    x, r, _ = rows(response_of(kind), DTYPES[fit.variant])
+    options: Any = {"pairs": fit.options["pairs"], "tolerance": 0.0, "dtype": fit.variant}
+    options |= {"margin": 0.0 if response == "quantile" else 0.25, "progress": False}
+    searched = made_to_fall if fit.dataset == FALLING else model
     with torch_threads(int(fit.split.split()[0])):
-        audit = pyro_gcm.audit_monotonicity(
-            made_to_fall if fit.dataset == FALLING else model,
-            x,
-            r,
-            pairs=fit.options["pairs"],
-            margin=0.0 if response_of(kind) == "quantile" else 0.25,
-            tolerance=0.0,
-            dtype=fit.variant,
-            progress=False,
-        )
+        audit = audit_monotonicity(searched, *rows(response, dtype)[:2], **options)
     return {"falls": audit.violations, "pairs": audit.pairs}
 
 

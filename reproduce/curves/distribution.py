@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from scipy.stats import norm
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.isotonic import isotonic_regression
@@ -205,9 +204,6 @@ METHODS: dict[str, Callable[[Table, int], Predict]] = {
 #: from half a range below training outcomes to half a range above.
 _THRESHOLDS = 400
 _COVERAGES = (0.5, 0.8, 0.95)
-#: The metrics of a table, in this order.
-METRICS = ("log score", "CRPS", "mean |F - F0|", *(f"coverage {c:.0%}" for c in _COVERAGES))
-WIDTHS = (*(f"width {c:.0%}" for c in _COVERAGES), "crossings", "seconds of a fit")
 
 
 def scores(predicted: Predicted, learn: Table, test: Table) -> Scores:
@@ -231,16 +227,6 @@ def scores(predicted: Predicted, learn: Table, test: Table) -> Scores:
         at = np.quantile(learn.y, np.linspace(0.025, 0.975, 39))
         found["mean |F - F0|"] = float(np.abs(predicted.cdf(at) - test.truth(at)).mean())
     return found
-
-
-def report(table: pd.DataFrame, name: str) -> str:
-    """Scores and coverages of one data set."""
-    return judged.report(table, name, METHODS, METRICS)
-
-
-def widths(table: pd.DataFrame, name: str) -> str:
-    """Widths of the intervals of one data set, and the rows in which quantiles cross."""
-    return judged.report(table, name, METHODS, WIDTHS)
 
 
 STUDY = judged.study("distribution", __doc__, [*REAL, SIMULATED], METHODS, scores, "13")

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from pyro_gcm.estimators import GCMRegressor
@@ -23,7 +22,6 @@ COVERAGE = 0.9
 #: Share of the training rows with which the quantiles of a booster are made conformal.
 _CONFORMAL = 0.2
 _FOLDS = 10
-METRICS = ("coverage", "width", "interval score", "seconds of a fit")
 #: Training rows -> the ends of an interval for each of other rows, [n, 2].
 Intervals = Callable[[Table], Array]
 
@@ -102,11 +100,6 @@ def scores(ends: Array, learn: Table, test: Table) -> Scores:
         "width": float(width.mean()) / unit,
         "interval score": float((width + 2.0 / (1.0 - COVERAGE) * outside).mean()) / unit,
     }
-
-
-def report(table: pd.DataFrame, name: str) -> str:
-    """The scores of one data set."""
-    return judged.report(table, name, METHODS, METRICS)
 
 
 STUDY = judged.study("intervals", __doc__, [*REAL, SIMULATED], METHODS, scores, "13")

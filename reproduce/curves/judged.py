@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -16,6 +16,18 @@ from reproduce.study import Study
 
 #: Name -> function (training rows, seed) -> prediction of other rows.
 Methods = Mapping[str, Callable[[Table, int], Callable[[Table], Any]]]
+#: Name of a table -> its metrics, in this order.
+COLUMNS = {
+    "levels": (
+        *("log score", "RPS", "error of the median", "quadratic kappa", "mean |P - P0|"),
+        "crossings",
+    ),
+    "distributions": (
+        *("log score", "CRPS", "mean |F - F0|", "coverage 50%", "coverage 80%", "coverage 95%"),
+    ),
+    "widths": ("width 50%", "width 80%", "width 95%", "crossings", "seconds of a fit"),
+    "ends": ("coverage", "width", "interval score", "seconds of a fit"),
+}
 
 
 def study(
@@ -47,7 +59,10 @@ def study(
     return Study(*(name, str(about), datasets, methods, run, page), quick={"rows": 150}, **options)
 
 
-def report(table: pd.DataFrame, name: str, methods: Methods, metrics: Sequence[str]) -> str:
-    """Metrics of one data set."""
+def report(table: pd.DataFrame, name: str, columns: str) -> str:
+    """Metrics of one data set, as `COLUMNS` has them."""
+    from reproduce.studies import STUDIES  # which have those of this file
+
     rows = table[table["dataset"] == name]
-    return compared(rows, methods, metrics, independent=name == SIMULATED)
+    study: Any = STUDIES[rows["experiment"].iloc[0]]
+    return compared(rows, study.methods, COLUMNS[columns], independent=name == SIMULATED)

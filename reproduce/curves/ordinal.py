@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import cohen_kappa_score, log_loss
@@ -189,11 +188,6 @@ METHODS: dict[str, Callable[[Table, int], Predict]] = {
 LEVELS = 5
 #: The smallest probability of a level, of all methods.
 FLOOR = 1e-4
-#: The metrics of a table, in this order.
-METRICS = (
-    *("log score", "RPS", "error of the median", "quadratic kappa", "mean |P - P0|"),
-    "crossings",
-)
 
 
 def scores(probability: Array, learn: Table, test: Table) -> Scores:
@@ -219,11 +213,6 @@ def scores(probability: Array, learn: Table, test: Table) -> Scores:
         edges = np.hstack([0.0 * p[:, :1], test.truth(steps), 0.0 * p[:, :1] + 1.0])
         found["mean |P - P0|"] = float(np.abs(p - np.diff(edges)).mean())
     return found
-
-
-def report(table: pd.DataFrame, name: str) -> str:
-    """Every metric of one data set."""
-    return judged.report(table, name, METHODS, METRICS)
 
 
 STUDY = judged.study(

@@ -40,16 +40,9 @@ def train(
     """GCM of prices as times, from those that were revealed or from wins and losses alone."""
     model = GCM(auctions.x_dim, 0, response="survival", seed=seed, **settings["model"])
     prices = auctions.seen_prices if variant == VARIANTS[0] else auctions.outcomes
-    optimizer = partial(torch.optim.AdamW, weight_decay=settings["weight_decay"])
     options: Any = {"seed": seed, "device": device, "progress": False, **settings["fit"]}
-    fit(
-        model,
-        auctions.x,
-        no_revenues(auctions.x),
-        prices,
-        optimizer=optimizer,
-        **options,
-    )
+    options["optimizer"] = partial(torch.optim.AdamW, weight_decay=settings["weight_decay"])
+    fit(model, auctions.x, no_revenues(auctions.x), prices, **options)
     return model
 
 

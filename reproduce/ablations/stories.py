@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,12 +98,10 @@ def groups(method: str, seed: int) -> Scores:
 
     data = simulate(1000, seed, costs, truth)
     hierarchical = method == "HierarchicalGCM"
-    if hierarchical:
-        data = data._replace(x=torch.cat([data.x, group[:, None].float()], 1))
-    elif "one-hot" in method:
-        data = data._replace(x=torch.cat([data.x, one_hot(group, GROUPS)], 1))
-    kind: Any = HierarchicalGCM if hierarchical else GCM
-    model = kind(data.x.shape[1], 1, **({"groups": GROUPS} if hierarchical else {}), seed=seed)
+    known = {"HierarchicalGCM": group[:, None], "GCM, one-hot groups": one_hot(group, GROUPS)}
+    data = data._replace(x=torch.cat([data.x, known.get(method, data.x[:, :0])], 1))
+    kind: Any = partial(HierarchicalGCM, groups=GROUPS) if hierarchical else GCM
+    model = kind(data.x.shape[1], 1, seed=seed)
     fit(model, *data.learn, epochs=60, learning_rate=0.02, seed=seed, progress=False)
     x, r = data.test
     found = data.log_scores(model.predict(x, r))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import norm
 from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.isotonic import isotonic_regression
+from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold, cross_val_predict
 
@@ -163,18 +163,13 @@ def _isotonic(learn: Table, seed: int) -> Predict:
     stages = np.stack([cross_val_predict(made(trees), x, y, cv=folds) for trees in _TREES])
     best = int(np.square(stages - y).mean(1).argmin())
     booster = made(_TREES[best]).fit(x, y)
-    values, (scores, place) = np.unique(y), np.unique(stages[best], return_inverse=True)
-    weight = np.bincount(place)
-    fitted = []
-    for value in values:
-        share = np.bincount(place, weights=y <= value) / weight
-        fitted.append(isotonic_regression(share, sample_weight=weight, increasing=False))
+    # Between two scores of the training rows, a straight line between their distributions.
+    values, falling = np.unique(y), {"increasing": False, "out_of_bounds": "clip"}
+    curves = [IsotonicRegression(**falling).fit(stages[best], y <= value) for value in values]
 
     def predict(rows: Table) -> Predicted:
         score = booster.predict(rows.columns)
-        # Between two scores of the training rows, a straight line between their distributions.
-        below = [np.interp(score, scores, share) for share in fitted]
-        return _of_steps(values, np.stack(below, 1))
+        return _of_steps(values, np.stack([curve.predict(score) for curve in curves], 1))
 
     return predict
 

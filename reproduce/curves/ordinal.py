@@ -5,7 +5,6 @@ Ten random 4:1 splits of public sets, and ten simulated ones whose probabilities
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -57,10 +56,8 @@ def _proportional_odds(learn: Table, seed: int) -> Predict:
     # Columns that no constant and no earlier columns make up.
     triangle = np.linalg.qr(np.hstack([np.ones((len(x), 1)), x]), "r")
     pivots = np.abs(np.diag(triangle))[1:] > 1e-9 * len(x)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = OrderedModel(y, x[:, pivots], distr="logit")
-        fitted = model.fit(method="bfgs", maxiter=500, disp=False)
+    model = OrderedModel(y, x[:, pivots], distr="logit")
+    fitted = model.fit(method="bfgs", maxiter=500, disp=False)
 
     def predict(rows: Table) -> Array:
         found, columns = np.zeros((len(rows), learn.levels)), units.transform(rows.columns)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,22 +41,14 @@ COPIES, EPOCHS, LONG = 64, 200, {"far_tails": 300}
 Drawn = tuple[Mapping[str, Tensor], Tensor]
 
 
-def exact(name: str, guide: str | None, seed: int, size: float) -> Drawn:
-    """`model.posterior` as it is called by default."""
-    return _posterior(model_of(name), name, seed, size, method="auto")
-
-
-def importance(name: str, guide: str | None, seed: int, size: float) -> Drawn:
-    """Importance resampling, half of the proposals from the guide if one is named."""
+def sampled(name: str, guide: str | None, seed: int, size: float, method: str) -> Drawn:
+    """Draws of `model.posterior`, with half of the proposals from the guide if one is named."""
     model = model_of(name) if guide is None else trained(name, guide, seed, size)
-    return _posterior(model, name, seed, size, method="importance")
-
-
-def _posterior(model: Any, name: str, seed: int, size: float, **options: Any) -> Drawn:
+    options: Any = {"method": method, "seed": seed, "progress": False}
     options |= {"num_samples": int(DRAWS * size), "num_proposals": int(PROPOSALS * size)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of a small ess, which the table shows
-        draws = model.posterior(*rows_of(name), seed=seed, progress=False, **options)
+        draws = model.posterior(*rows_of(name), **options)
     return draws, draws.ess
 
 
@@ -140,10 +133,10 @@ def _quantity(drawn: Mapping[str, Tensor], name: str, row: int) -> tuple[Any, fl
 
 
 METHODS: dict[str, tuple[Callable[..., Drawn], str | None]] = {
-    "exact draws": (exact, None),
+    "exact draws": (partial(sampled, method="auto"), None),
     "NUTS": (nuts, None),
-    "importance": (importance, None),
-    "importance, guided": (importance, "posterior_full"),
+    "importance": (partial(sampled, method="importance"), None),
+    "importance, guided": (partial(sampled, method="importance"), "posterior_full"),
     **{
         f"guide {name}": (of_guide, name)
         for kind in ("posterior", "amortised")

@@ -169,23 +169,15 @@ class Draws(NamedTuple):
             log_factors = log_factors + self.log_weights
         return self._replace(log_weights=torch.log_softmax(log_factors, 0))
 
-    def flat(self) -> dict[str, Tensor]:
-        """The values [N b, ...]: what rows or draws share is there for each of them."""
+    def wide(self) -> dict[str, Tensor]:
+        """The values [N, b, ...]: what rows or draws share is there for each of them."""
         rows = next((v.shape[1] for v in self.values.values() if v.shape[1] > 1), 1)
-        wide = {n: v.expand(self.num_draws, rows, *v.shape[2:]) for n, v in self.values.items()}
-        return {name: value.flatten(0, 1) for name, value in wide.items()}
+        return {n: v.expand(self.num_draws, rows, *v.shape[2:]) for n, v in self.values.items()}
 
     def select(self, index: Tensor) -> Draws:
         """The draws `index` [S, b] of every row, without the distributions of sites."""
-        count = index.shape[1]
-        rows = torch.arange(count, device=index.device)
-        return Draws(len(index), taken(self.flat(), index * count + rows), {})
-
-
-def taken(flat: Mapping[str, Tensor], which: Tensor) -> dict[str, Tensor]:
-    """Those of values [n, ...], by name, that numbers of any shape name."""
-    found = {name: values.index_select(0, which.flatten()) for name, values in flat.items()}
-    return {name: values.unflatten(0, which.shape) for name, values in found.items()}
+        rows = torch.arange(index.shape[1], device=index.device)
+        return Draws(len(index), {n: v[index, rows] for n, v in self.wide().items()}, {})
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,24 +37,23 @@ _POOL = 512
 _OF_EACH = 50
 
 
-class _Asked(NamedTuple):
-    """The options of `posterior_draws`."""
-
-    num_samples: int
-    method: str
-    num_proposals: int
-    seed: int
-    progress: bool
-
-
 class Target:
     """The latent sites of a story, given its outcome.
 
+    :param num_samples, method, num_proposals: of `posterior_draws`.
     :param shared: values of the sites that all rows share, one for every row, [1, B, *event].
     """
 
-    def __init__(self, model: Any, shared: Mapping[str, Tensor] | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        num_samples: int = 1,
+        method: str = "auto",
+        num_proposals: int = MIN_PARTICLES,
+        shared: Mapping[str, Tensor] | None = None,
+    ) -> None:
         self.model, self.shared = model, shared or {}
+        self.num_samples, self.method, self.num_proposals = num_samples, method, num_proposals
         self.plan, self.dtype = model.prediction_plan, model.dtype
         self.log_bound = model.response.log_likelihood_bound
         self._corrected = bool(self.plan.proposals.keys() - set(self.plan.unweighted))
@@ -64,13 +63,19 @@ class Target:
         """Whether draws before y is known have weights, of proposals or of observed sites."""
         return self._corrected or bool(self.model.observed(self.plan))
 
-    def rejects(self, method: str) -> bool:
+    @property
+    def rejects(self) -> bool:
         """Whether proposals are accepted in proportion to their likelihood.
 
         Beside observed sites that is so where it is asked for.
         """
-        weighted = self._corrected if method == "rejection" else self.weighted
-        return self.log_bound is not None and not weighted and method != "importance"
+        weighted = self._corrected if self.method == "rejection" else self.weighted
+        return self.log_bound is not None and not weighted and self.method != "importance"
+
+    @property
+    def enumerates(self) -> bool:
+        """Whether Bayes' rule gives the draws."""
+        return self.is_finite and self.method in ("auto", "enumeration")
 
     @cached_property
     def is_finite(self) -> bool:
@@ -166,12 +171,13 @@ def posterior_draws(
     num_samples = positive_int("num_samples", num_samples)
     num_proposals = positive_int("num_proposals", num_proposals, MIN_PARTICLES)
     one_of("method", method, METHODS)
-    asked = _Asked(num_samples, method, num_proposals, seed_of(seed), progress)
+    seed = seed_of(seed)
     if model.shared_sites():
-        each = asked._replace(num_proposals=max(MIN_PARTICLES, num_proposals // _OF_EACH))
-        draws, num_proposals = _with_shared(model, rows, each), each.num_proposals * num_samples
+        each = max(MIN_PARTICLES, num_proposals // _OF_EACH)
+        draws = _with_shared(model, rows, num_samples, method, each, seed, progress)
+        num_proposals = each * num_samples
     else:
-        draws = _of_rows(Target(model), rows, asked)
+        draws = _of_rows(Target(model, num_samples, method, num_proposals), rows, seed, progress)
     # Where most proposals count, a large k is the noise of its own estimate.
     heavy = (draws.pareto_k > 0.7) & (draws.ess < worth(num_samples, 0.5 * num_proposals))
     weak = (draws.ess < min(100, 0.5 * num_samples)) | heavy
@@ -186,44 +192,45 @@ def posterior_draws(
     return draws
 
 
-def _of_rows(target: Target, rows: Rows, asked: _Asked) -> PosteriorDraws:
+def _of_rows(target: Target, rows: Rows, seed: int, progress: bool) -> PosteriorDraws:
     """Draws of all rows, block by block."""
     from tqdm.auto import tqdm
 
-    num_samples, method, num_proposals, seed, progress = asked
+    method = target.method
     if method == "enumeration" and not target.is_finite:
         raise ValueError(
             "method='enumeration' needs a z with finitely many values and no other latent variable "
             "before y, as a MemberGCM, or a GCM with prior='categorical', has: use 'auto'"
         )
-    if method == "rejection" and not target.rejects(method):
+    if method == "rejection" and not target.rejects:
         raise ValueError(
             "method='rejection' needs a response with a bounded likelihood, such as 'binary', and "
             "draws before y from the story's own distributions (not so after objective='joint'): "
             "use 'importance'"
         )
-    enumerated = method in ("auto", "enumeration") and target.is_finite
-    exact = enumerated or target.rejects(method)
-    at_once = max(num_samples, 64) if exact else max(num_samples, num_proposals)
-    size = max(1, DRAWS_AT_ONCE // at_once)
+    at_once = 64 if target.enumerates or target.rejects else target.num_proposals
+    size = max(1, DRAWS_AT_ONCE // max(target.num_samples, at_once))
     parts = []
     randomness = Randomness(seed, rows.x.device)
     with tqdm(total=len(rows.x), disable=not progress, delay=2, desc="draws", unit="row") as bar:
         for index, block in rows.split(size):
             with randomness.in_use():
-                parts.append(_draw(target, block, asked))
+                parts.append(_draw(target, block))
             bar.update(len(index))
     return parts[0] if len(parts) == 1 else PosteriorDraws.of_rows(parts)
 
 
-def _with_shared(model: Any, rows: Rows, asked: _Asked) -> PosteriorDraws:
+def _with_shared(
+    model: Any, rows: Rows, num_samples: int, method: str, each: int, seed: int, progress: bool
+) -> PosteriorDraws:
     """Draws of rows, each given a draw of its own of the sites that all rows share.
 
     Those come from their fitted guide, which has seen all rows: a row's outcome does not weigh them
     once more. Every draw of every row is a row here, with one draw.
+
+    :param each: proposals of each of them.
     """
-    (num_samples, *_, seed, _), count = asked, len(rows.x)
-    noise, shared = Noise(num_samples), {}
+    count, noise, shared = len(rows.x), Noise(num_samples), {}
 
     def line(name: str, q: Any) -> Tensor:
         shared[name] = noise.proposed(name, of(q), 1)  # [S, 1, *event]
@@ -233,9 +240,9 @@ def _with_shared(model: Any, rows: Rows, asked: _Asked) -> PosteriorDraws:
         model.guide_shared(line)
     number = torch.arange(num_samples * count, device=rows.x.device)
     pairs = rows.take(number % count)._replace(number=number)
-    each = {name: v.transpose(0, 1).repeat_interleave(count, 1) for name, v in shared.items()}
-    target = Target(model, each)
-    draws = _of_rows(target, pairs, asked._replace(num_samples=1))
+    every = {name: v.transpose(0, 1).repeat_interleave(count, 1) for name, v in shared.items()}
+    target = Target(model, 1, method, each, every)
+    draws = _of_rows(target, pairs, seed, progress)
     sites = {name: v.reshape(num_samples, count, *v.shape[2:]) for name, v in draws.sites.items()}
     quality = {n: v.reshape(num_samples, count) for n, v in draws.quality().items()}
     # Evidence from proposals of their own: those above end where one is accepted.
@@ -256,25 +263,25 @@ def _with_shared(model: Any, rows: Rows, asked: _Asked) -> PosteriorDraws:
     )
 
 
-def _draw(target: Target, rows: Rows, asked: _Asked) -> PosteriorDraws:
+def _draw(target: Target, rows: Rows) -> PosteriorDraws:
     """Draws for one block of rows: exact where that is possible and affordable."""
-    num_samples, method, num_proposals, *_ = asked
+    num_samples, num_proposals = target.num_samples, target.num_proposals
     if rows.y is None and not target.weighted:
         draws = target.propose(rows, num_samples)
         zero = torch.zeros(len(rows.x), dtype=target.dtype, device=rows.x.device)
         return _unweighted(target, draws, rows, zero + num_samples, zero, zero, zero + num_samples)
-    if method in ("auto", "enumeration") and target.is_finite:  # Bayes' rule
+    if target.enumerates:
         every = target.every(rows)
         log_w = every.log_joint(rows)
         log_evidence = _possible(log_w.logsumexp(0))
         draws, zero = every.select(resampled(log_w, num_samples)), torch.zeros_like(log_evidence)
         quality = zero + num_samples, log_evidence, zero, zero + torch.inf
         return _unweighted(target, draws, rows, *quality)
-    if not target.rejects(method):
-        return _importance(target, rows, num_samples, num_proposals)
+    if not target.rejects:
+        return _importance(target, rows)
     draws, tally = rejection(target.unweighted, target.likelihood, rows, num_samples, num_proposals)
     rare = (tally.accepted < num_samples).nonzero()[:, 0]
-    if method == "rejection" and len(rare) and not target.weighted:
+    if target.method == "rejection" and len(rare) and not target.weighted:
         raise RuntimeError(
             f"method='rejection' would need more than {PROPOSALS_PER_DRAW} proposals a draw for "
             f"{len(rare)} rows, whose outcomes have too small a probability: use 'auto'"
@@ -286,7 +293,7 @@ def _draw(target: Target, rows: Rows, asked: _Asked) -> PosteriorDraws:
     exact = _unweighted(target, draws, rows, *quality)
     if len(rare):
         for part in rare.split(max(1, DRAWS_AT_ONCE // max(num_samples, num_proposals))):
-            exact.improve(part, _importance(target, rows.take(part), num_samples, num_proposals))
+            exact.improve(part, _importance(target, rows.take(part)))
     return exact
 
 
@@ -312,8 +319,9 @@ def _unweighted(target: Target, draws: Draws, rows: Rows, *quality: Tensor) -> P
     )
 
 
-def _importance(target: Target, rows: Rows, num_samples: int, num_proposals: int) -> PosteriorDraws:
+def _importance(target: Target, rows: Rows) -> PosteriorDraws:
     """Proposals resampled in proportion to their importance weights."""
+    num_samples, num_proposals = target.num_samples, target.num_proposals
     draws = target.propose(rows, num_proposals, guided=True)
     log_w = draws.log_joint(rows)
     log_evidence = _possible(log_w.logsumexp(0))

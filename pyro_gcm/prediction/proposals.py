@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._utils.validation import ArrayLike, as_tensor
-from pyro_gcm.prediction.draws import Draws, Rows, taken
+from pyro_gcm.prediction.draws import Draws, Rows
 
 #: Errors of a log-evidence up to which the delta method is believed: 11 proposals that count.
 _LARGEST_ERROR = 0.3
@@ -45,6 +45,13 @@ class Tally(NamedTuple):
     proposed: Tensor
     total: Tensor
     squares: Tensor
+
+    def add(self, index: Tensor, p: Tensor, accepted: Tensor) -> None:
+        """Add proposals for the rows `index` with probabilities p [N, k], of which some stay."""
+        self.accepted[index] += accepted
+        self.proposed[index] += len(p)
+        self.total[index] += p.sum(0)
+        self.squares[index] += p.square().sum(0)
 
     @property
     def rate(self) -> Tensor:
@@ -83,8 +90,8 @@ def rejection(
     active = torch.arange(count, device=rows.x.device)
     tally = Tally(active * 0, *torch.zeros(3, count, dtype=torch.float64, device=active.device))
     # One proposal of every row stands in for its draws until one is accepted.
-    kept = [propose(rows, 1).flat()]
-    at, end = active.repeat(num_samples, 1), count
+    first = propose(rows, 1).wide()
+    kept = {name: value.repeat_interleave(num_samples, 0) for name, value in first.items()}
     # A row that accepts all proposals needs no more than these.
     sizes = torch.full_like(active, num_samples)
     while len(active):
@@ -92,41 +99,22 @@ def rejection(
             index = active[part]
             block = rows.take(index)
             draws = propose(block, size)
-            source, place, row = _accept(tally, index, probability(draws, block), num_samples)
-            fresh = torch.arange(end, end + len(source), device=at.device)
-            at.view(-1)[place * count + row] = fresh
-            kept.append(taken(draws.flat(), source))
-            end += len(source)
+            p = probability(draws, block)
+            accepts = torch.rand(p.shape, dtype=p.dtype, device=p.device) < p
+            place = tally.accepted[index] + accepts.cumsum(0) - 1
+            source, column = (accepts & (place < num_samples)).nonzero(as_tuple=True)
+            where = place[source, column], index[column]
+            for name, values in draws.wide().items():
+                kept[name][where] = values[source, column]
+            tally.add(index, p, accepts.sum(0).clamp(max=num_samples - tally.accepted[index]))
         active = (~_is_done(tally, num_samples, num_weighted)).nonzero()[:, 0]
         sizes = _still_needed(tally, active, num_samples)
-    every = {name: torch.cat([part[name] for part in kept]) for name in kept[0]}
-    return Draws(num_samples, taken(every, _repeated(at, tally.accepted)), {}), tally
-
-
-def _accept(
-    tally: Tally, index: Tensor, p: Tensor, num_samples: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Which proposals for the rows `index` are kept, at which place among the draws of which row.
-
-    :param p: probabilities with which they are accepted, [N, k].
-    :returns: indices into the proposals, flattened from [N, k], places and rows, each [n].
-    """
-    size, k = p.shape
-    accept = torch.rand(p.shape, dtype=p.dtype, device=p.device) < p
-    by_row = accept.T.flatten().nonzero()[:, 0]  # the proposals of one row after each other
-    found = accept.sum(0)
-    own = torch.arange(k, device=p.device).repeat_interleave(found)
-    before = tally.accepted[index]  # accepted earlier
-    place = torch.arange(len(own), device=p.device) + (before + found - found.cumsum(0))[own]
-    tally.accepted[index] = (before + found).clamp(max=num_samples)
-    tally.proposed[index] += size
-    tally.total[index] += p.sum(0)
-    tally.squares[index] += p.square().sum(0)
-    source, row = (by_row - own * size) * k + own, index[own]
-    fits = place < num_samples
-    if fits.all():
-        return source, place, row
-    return source[fits], place[fits], row[fits]
+    short = ((tally.accepted > 0) & (tally.accepted < num_samples)).nonzero()[:, 0]
+    if len(short):
+        again = torch.rand(num_samples, len(short), device=short.device) * tally.accepted[short]
+        for values in kept.values():
+            values[:, short] = values[again.long(), short]
+    return Draws(num_samples, kept, {}), tally
 
 
 def _is_done(tally: Tally, num_samples: int, num_weighted: int) -> Tensor:
@@ -167,16 +155,6 @@ def _together(sizes: Tensor) -> Iterator[tuple[Tensor, int]]:
             stop += 1
         yield order[start:stop], min(ordered[stop - 1], PROPOSALS_AT_ONCE)
         start = stop
-
-
-def _repeated(at: Tensor, count: Tensor) -> Tensor:
-    """at [S, b], in rows with fewer draws than S with places among those that they have."""
-    num_samples = len(at)
-    short = ((count > 0) & (count < num_samples)).nonzero()[:, 0]
-    if len(short):
-        again = torch.rand(num_samples, len(short), device=at.device) * count[short]
-        at[:, short] = at[:, short].gather(0, again.long())
-    return at
 
 
 def if_small(error: Tensor) -> Tensor:

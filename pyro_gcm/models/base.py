@@ -160,7 +160,6 @@ class OrderEventModel(Parts):
         self._objective.fill_(list(self.objectives).index(objective))
         self.is_trained = True
 
-    @once
     def plan(self, objective: str) -> Plan:
         """How the sites are treated in training for an objective."""
         return self.objectives[objective]
@@ -214,8 +213,9 @@ class OrderEventModel(Parts):
     def overrides(self, *names: str) -> tuple[str, ...]:
         """Those of the methods that a subclass of the user's, or the instance, has of its own."""
         kind: Any = type(self)
-        own = self.__dict__
-        return _overridden(kind, names) + tuple(name for name in names if name in own)
+        library = next(base for base in kind.__mro__ if base.__module__.startswith(__package__))
+        found = (n for n in names if getattr(kind, n) is not getattr(library, n))
+        return (*found, *(name for name in names if name in self.__dict__))
 
     def check_story(self, *views: str) -> None:
         """Refuse a subclass that overrides a view of its story, which the caller would not follow.
@@ -303,9 +303,3 @@ class OrderEventModel(Parts):
         # A copy has parameters of its own, so it needs a name of its own in Pyro's store.
         super().__setstate__(state)
         self.name = f"{self.name}.copy{next(NUMBERS)}"
-
-
-@functools.lru_cache(maxsize=256)
-def _overridden(cls: Any, names: tuple[str, ...]) -> tuple[str, ...]:
-    library = next(base for base in cls.__mro__ if base.__module__.startswith(__package__))
-    return tuple(name for name in names if getattr(cls, name) is not getattr(library, name))

@@ -11,23 +11,9 @@ import pyro.poutine as poutine
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm import nets
 from pyro_gcm._utils.torch_state import evaluating
 from pyro_gcm._utils.validation import kind, one_of, positive_int
-from pyro_gcm.nets import (
-    AmortizedGuide,
-    Bijection,
-    Conditional,
-    ConditionalCategorical,
-    ConditionalFlow,
-    ConditionalMixture,
-    ConditionalMultivariateNormal,
-    PiecewiseLinear,
-    PositiveLinear,
-    PosteriorGuide,
-    Probit,
-    Sigmoid,
-    StandardNormal,
-)
 from pyro_gcm.nets.networks import ConstantLogits, mlp
 
 #: A network from so many columns to a distribution of so many coordinates; then hidden layers.
@@ -35,21 +21,21 @@ Network = Callable[[int, int, Any], nn.Module]
 
 
 def _diagonal(family: Any) -> Network:
-    return lambda in_dim, dim, hidden: Conditional(family, in_dim, (dim,), hidden)
+    return lambda in_dim, dim, hidden: nets.Conditional(family, in_dim, (dim,), hidden)
 
 
 _PRIORS: dict[str, Network] = {
     "conditional": _diagonal(dist.Normal),
     "laplace": _diagonal(dist.Laplace),
-    "mixture": lambda in_dim, dim, hidden: ConditionalMixture(in_dim, dim, hidden=hidden),
-    "categorical": ConditionalCategorical,
-    "flow": ConditionalFlow,
+    "mixture": lambda in_dim, dim, hidden: nets.ConditionalMixture(in_dim, dim, hidden=hidden),
+    "categorical": nets.ConditionalCategorical,
+    "flow": nets.ConditionalFlow,
 }
 _GUIDES: dict[str, Network] = {
     "amortised": _diagonal(dist.Normal),
     "posterior": _diagonal(dist.Normal),
-    "posterior_full": ConditionalMultivariateNormal,
-    "posterior_flow": ConditionalFlow,
+    "posterior_full": nets.ConditionalMultivariateNormal,
+    "posterior_flow": nets.ConditionalFlow,
 }
 PRIORS, GUIDES = ("standard", *_PRIORS), ("prior", *_GUIDES)
 KERNEL_GUIDES = ("exact", "amortised")
@@ -63,9 +49,9 @@ def prior_part(
     if not isinstance(prior, nn.Module):
         one_of(name, prior, names)
         if prior == "standard":
-            return StandardNormal(dim)
+            return nets.StandardNormal(dim)
         prior = _PRIORS[prior](x_dim, dim, hidden)
-    check_shape(name, prior, x_dim, (dim,))
+    check_part(name, prior, x_dim, (dim,))
     return prior
 
 
@@ -87,8 +73,9 @@ def guide_part(guide: Any, model: Any, hidden: Any) -> nn.Module | None:
     x_dim, r_dim, z_dim = model.x_dim, model.r_dim, model.z_dim
     part = guide
     if not isinstance(guide, nn.Module):
-        of_x = guide == "amortised"
-        wrap, columns = (AmortizedGuide, x_dim) if of_x else (PosteriorGuide, x_dim + r_dim + 1)
+        wrap, columns = nets.AmortizedGuide, x_dim
+        if guide != "amortised":
+            wrap, columns = nets.PosteriorGuide, x_dim + r_dim + 1
         with torch.random.fork_rng([]):  # the other parts start alike with every guide
             part = wrap(_GUIDES[guide](columns, z_dim, hidden), from_prior=True)
     sizes = (x_dim, r_dim), (z_dim,)
@@ -127,14 +114,15 @@ def revenue_map_part(
         _check_map(revenue_map, r_dim, cost_shape, name, levels)
         return revenue_map
     if isinstance(revenue_map, torch.distributions.transforms.Transform):
-        part: nn.Module = Bijection(revenue_map)
+        part: nn.Module = nets.Bijection(revenue_map)
     else:
         one_of(name, revenue_map, list(REVENUE_MAPS))
         if revenue_map == "positive_linear":
-            return PositiveLinear(r_dim, cost_shape)
+            return nets.PositiveLinear(r_dim, cost_shape)
         if revenue_map == "piecewise_linear":
-            return PiecewiseLinear(r_dim, cost_shape)
-        part = {"identity": nn.Identity, "probit": Probit, "sigmoid": Sigmoid}[revenue_map]()
+            return nets.PiecewiseLinear(r_dim, cost_shape)
+        plain = {"identity": nn.Identity, "probit": nets.Probit, "sigmoid": nets.Sigmoid}
+        part = plain[revenue_map]()
     if cost_shape != (r_dim,):
         raise ValueError(
             f"{name}={_shown(revenue_map)} needs one alternative with a cost for each of the "
@@ -148,7 +136,7 @@ def _check_map(
     part: nn.Module, r_dim: int, cost_shape: tuple[int, ...], name: str, levels: bool
 ) -> None:
     """Refuse a module whose shape is wrong, or that falls somewhere on 256 pairs of revenues."""
-    check_shape(name, part, r_dim, cost_shape, drawn=False)
+    check_part(name, part, r_dim, cost_shape, drawn=False)
     like = next(part.parameters(), torch.zeros(()))
     g = torch.Generator().manual_seed(0)
     pairs = torch.rand(2, 256, r_dim, generator=g).clamp(1e-3, 1.0 - 1e-3).sort(0).values.to(like)
@@ -178,25 +166,21 @@ def _shown(part: Any) -> str:
     return repr(part) if isinstance(part, str) else type(part).__name__
 
 
-def check_input(name: str, part: nn.Module, columns: int) -> Any:
-    """Return the result of a module for a row of so many columns.
-
-    :raises ValueError: for one that takes other columns, or draws random variables of its own.
-    """
-    like = next(part.parameters(), torch.zeros(()))
-    return _result(name, part, f"{columns} columns", like.new_zeros(1, columns))
-
-
-def check_shape(
-    name: str, part: nn.Module, columns: int, shape: Sequence[int], *, drawn: bool = True
+def check_part(
+    name: str, part: nn.Module, columns: int, shape: Any = None, *, drawn: bool = True
 ) -> Any:
     """Return a module's result for a row; a shape other than this would broadcast silently.
 
+    :param columns: of the row.
+    :param shape: of the result; any by default.
     :param drawn: whether it has to return a distribution, and not a tensor.
-    :raises ValueError: for another shape, or a result that is not a distribution.
+    :raises ValueError: for a module that takes other columns, draws random variables of its own,
+        or returns something else.
     """
-    made = check_input(name, part, columns)
-    _check_event(name, made, shape, drawn)
+    like = next(part.parameters(), torch.zeros(()))
+    made = _result(name, part, f"{columns} columns", like.new_zeros(1, columns))
+    if shape is not None:
+        _check_event(name, made, shape, drawn)
     return made
 
 

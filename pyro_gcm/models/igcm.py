@@ -13,17 +13,8 @@ from torch import Tensor, nn
 
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.torch_state import Randomness, evaluating
-from pyro_gcm._utils.validation import (
-    ArrayLike,
-    one_of,
-    positive_int,
-    seed_of,
-)
-from pyro_gcm.distributions import (
-    LatentMixture,
-    OrderEvent,
-    coordinates,
-)
+from pyro_gcm._utils.validation import ArrayLike, one_of, positive_int, seed_of
+from pyro_gcm.distributions import LatentMixture, OrderEvent, coordinates
 from pyro_gcm.distributions.order_event import integrates_over
 from pyro_gcm.distributions.posteriors import linear_gaussian_posterior
 from pyro_gcm.inference.reading import Plan, Reader, in_units
@@ -31,7 +22,7 @@ from pyro_gcm.models.base import once
 from pyro_gcm.models.build import (
     KERNEL_GUIDES,
     check_guide,
-    check_input,
+    check_part,
     cost_shape_of,
     prior_part,
     revenue_map_part,
@@ -150,18 +141,12 @@ class IGCM(Surfaces):
         noise = dist.Normal, x_dim, (r_dim,), hidden
         self.dr_net = Conditional(*noise) if dr_net is None else dr_net
         for name, part in (("kernel_prior", self.k_prior), ("dr_net", self.dr_net)):
-            p = coordinates(check_input(name, part, x_dim))
+            p = coordinates(check_part(name, part, x_dim))
             if not isinstance(p, torch.distributions.Normal):
                 raise ValueError(
                     f"{name} must be normal with independent coordinates, so that p(k|x, r) is "
                     f"known, got {type(p).__name__}"
                 )
-        changed = self.overrides("k_dist", "r_dist")
-        if changed and not self.overrides("k_posterior"):
-            raise ValueError(
-                f"{type(self).__name__} overrides {changed[0]}, and so needs a k_posterior that "
-                "goes with it"
-            )
 
     def story(self, sample: Any, x: Any, r: Any, y: Any) -> Any:
         """The lines of the paper's figure; x and r are in data units."""
@@ -185,7 +170,7 @@ class IGCM(Surfaces):
     def plan(self, objective: str) -> Plan:
         """With x and r as inputs, k is drawn from its exact p(k|x, r), or integrated out."""
         plan = super().plan(objective)
-        if self.overrides("story"):
+        if self.overrides("story", "k_dist", "r_dist") and not self.overrides("k_posterior"):
             self._check_kernel_lines()
         if objective != "conditional":
             return plan
@@ -212,7 +197,7 @@ class IGCM(Surfaces):
             like: Any = {"dtype": self.dtype, "device": self.device}
             x, r = torch.zeros(1, self.x_dim, **like), torch.zeros(1, self.r_dim, **like)
             with evaluating(self):
-                cost, k = check_input("cost_family", self.cost_net, self.z_dim), p_k(x, r)
+                cost, k = check_part("cost_family", self.cost_net, self.z_dim), p_k(x, r)
                 if integrates_over(cost, k):
                     event = OrderEvent(cost, k)
                     if self.response.distribution(event, x, r) is event:
@@ -222,13 +207,14 @@ class IGCM(Surfaces):
     def _check_kernel_lines(self) -> None:
         """Refuse a story whose lines of k and r are others than those that p(k|x, r) is of."""
         read = Dry(self, Plan(given=()))
-        x, k = read.x, read.values["k"]
+        k = read.values["k"]
         with torch.no_grad(), evaluating(self):
-            for name, p, value in (("k", self.k_dist(x), k), ("r", self.r_dist(k, x), read.r)):
+            own = {"k": (IGCM.k_dist(self, read.x), k), "r": (IGCM.r_dist(self, k, read.x), read.r)}
+            for name, (p, value) in own.items():
                 if not torch.equal(read.told[name].log_prob(value), p.log_prob(value)):
                     raise ValueError(
-                        f"the story has a distribution of '{name}' other than {name}_dist, and "
-                        "p(k|x, r) would be wrong: override k_dist and r_dist instead"
+                        f"the story has another distribution of '{name}' than IGCM, and p(k|x, r) "
+                        "would be wrong: override k_posterior, too"
                     )
 
     def check_objective(self, objective: str) -> None:

@@ -13,7 +13,7 @@ from pyro_gcm._utils.standardizer import KnownMoments
 from pyro_gcm._utils.validation import matrix, one_of, positive_int, warn_user
 from pyro_gcm.distributions import CostUnits, OrderEvent
 from pyro_gcm.distributions.families import resolve_cost_family
-from pyro_gcm.models.build import check_input, check_shape, guide_part, infinite_part, prior_part
+from pyro_gcm.models.build import check_part, guide_part, infinite_part, prior_part
 from pyro_gcm.nets import Conditional, Standardizer, StandardNormal
 from pyro_gcm.nets.members import MemberCosts
 from pyro_gcm.nets.networks import with_even_rows
@@ -78,10 +78,10 @@ class Parts(nn.Module):
         self.response.check_r_dim(self.r_dim)
         for part in (response, *getattr(response, "parts", ())):
             if isinstance(net := getattr(part, "net", None), nn.Module):
-                check_input("response", net, self.out_dim)
+                check_part("response", net, self.out_dim)
         self.z_prior = prior_part("prior", prior, self.x_dim, self.z_dim, hidden)
         self.reads_x = not isinstance(self.z_prior, StandardNormal)
-        self.enumerates = bool(check_input("prior", self.z_prior, self.x_dim).has_enumerate_support)
+        self.enumerates = bool(check_part("prior", self.z_prior, self.x_dim).has_enumerate_support)
         self.z_guide = guide_part(guide, self, hidden)
         if not isinstance(cost_family, nn.Module):
             family = resolve_cost_family(cost_family)
@@ -94,13 +94,13 @@ class Parts(nn.Module):
         self.infinite_net: Any = infinite_part(p0, self.out_dim, cost_shape[:-1], beyond)
         self.starts_p0 = isinstance(p0, str)
         self.response.prepare(self, cost_shape)
-        costs = check_shape("cost_family", self.cost_net, self.cost_dim, cost_shape)
+        costs = check_part("cost_family", self.cost_net, self.cost_dim, cost_shape)
         try:
             OrderEvent(costs, torch.zeros(1))
         except (TypeError, ValueError) as error:
             raise ValueError(f"cost_family must give costs for an order event: {error}") from error
         if self.infinite_net is not None:
-            check_shape("p0", self.infinite_net, self.out_dim, cost_shape[:-1], drawn=False)
+            check_part("p0", self.infinite_net, self.out_dim, cost_shape[:-1], drawn=False)
 
     def add_units(self, num_samples: int, sizes: dict[str, int], seed: int) -> None:
         """Make its standardisers and base samples.

@@ -10,14 +10,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._utils.torch_state import Randomness, evaluating, one_thread
-from pyro_gcm._utils.validation import (
-    ArrayLike,
-    as_tensor,
-    checked_data,
-    matrix,
-    seed_of,
-    shown,
-)
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, checked_data, matrix, seed_of
 from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.models.predictions import Count, Predictions, prediction
@@ -183,8 +176,6 @@ class Posteriors(Predictions):
         :param sites: draws [S, B, ...] of z (and k), such as those of `posterior`.
         """
         rows = self.rows(x, r, y, required="xry")
-        if not isinstance(sites, Mapping):
-            raise TypeError(f"sites must be a mapping of names to draws, got {shown(sites)}")
         known, parts = self._checked_sites(rows, sites), []
         size = max(1, _DRAWS_AT_ONCE // len(next(iter(known.values()))))
         for index, part in rows.split(size):

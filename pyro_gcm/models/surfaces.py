@@ -182,9 +182,7 @@ class Monotone(Surfaces):
         :raises ValueError: for a revenue index out of range, a number in `r` in place of the
             revenue that is searched for, and for quantile levels.
         """
-        noise = self.noise(num_samples)
-        x = matrix("x", x, self.x_dim, "x_dim", self.device)
-        loc, scale = self.r_standardizer.loc.double(), self.r_standardizer.scale.double()
+        x, loc = matrix("x", x, self.x_dim, "x_dim", self.device), self.r_standardizer.loc.double()
         if self.response.is_probability:
             share("level", level, "a probability")
         level, revenue = number("level", level), positive_int("revenue", revenue, minimum=0)
@@ -195,43 +193,34 @@ class Monotone(Surfaces):
         rows = _with_start(r, len(x), revenue, loc)
         same_rows(x=x, r=rows)
         self.response.check_rises_in(revenue)
-        dtype = torch.promote_types(self.dtype, self.r_standardizer.loc.dtype)
-        return self._reaching(noise, level, revenue, (loc[revenue], scale[revenue]), dtype, x, rows)
+        return self._reaching(x, rows, level, revenue, self.noise(num_samples))
 
     @prediction
     def reaching(
         self, x: Tensor, r: Tensor, level: float, revenue: int = 0, *, each: bool = False
     ) -> Tensor:
-        """The smallest number of the model's type in place of one revenue that reaches a level.
+        """`required_revenue`, by the mean prediction and by that of each member.
 
         :param x: [B, x_dim] in data units; `r`: [B, r_dim], in which that revenue does not count.
         :param each: whether it is asked of each of the K members, too.
-        :returns: [1, B], or with `each` [1 + K, B]; inf where no number up to 2^20 reaches it, and
-            -inf where all from -2^20 on do.
+        :returns: [1, B], or with `each` [1 + K, B].
         """
         rows, count = self.rows(x, r), 1 + self.members * each
         of = torch.arange(count, device=self.device).repeat_interleave(len(rows.x))
         x, r = rows.x.repeat(count, 1), rows.r.double().repeat(count, 1)
-        unit = r.new_zeros(()), r.new_ones(())
-        found = self._reaching(self.noise(None), level, revenue, unit, self.dtype, x, r, of)
-        return found.reshape(count, -1)
+        return self._reaching(x, r, level, revenue, self.noise(None), of).reshape(count, -1)
 
     def _reaching(
-        self,
-        noise: FixedNoise,
-        level: float,
-        revenue: int,
-        unit: tuple[Tensor, Tensor],
-        dtype: torch.dtype,
-        *rows: Tensor,
+        self, x: Tensor, r: Tensor, level: float, revenue: int, noise: FixedNoise, *of: Tensor
     ) -> Tensor:
         """The smallest value of a revenue at which predictions reach a level, [B].
 
-        :param unit: where the search starts, and its step.
-        :param rows: x, r, and which prediction has to reach it: 0 for the mean, 1 + k for that
-            given draw k, [B]; the mean by default.
+        :param of: which prediction has to reach it: 0 for the mean, 1 + k for that given draw k,
+            [B]; the mean by default.
         """
         rounded = self.response.prediction_dtype(self.dtype)  # as the prediction at the result
+        units = self.r_standardizer
+        dtype = torch.promote_types(self.dtype, units.loc.dtype)
 
         def search(count: int, x: Tensor, r: Tensor, of: Tensor | None = None) -> Tensor:
             draws, kept = Predicted(self, self.prediction_plan, noise).read(x, r), len(x)
@@ -256,10 +245,10 @@ class Monotone(Surfaces):
                     mean = torch.cat([mean[None], values]).gather(0, of[None, :kept])[0]
                 return mean.to(rounded).double()
 
-            start, step = (each.expand(kept) for each in unit)
+            start, step = (unit[revenue].double().expand(kept) for unit in (units.loc, units.scale))
             return smallest_reaching(prediction, level, start, step, dtype)[:count]
 
-        parts = blocks(*rows, **noise.in_blocks)
+        parts = blocks(x, r, *of, **noise.in_blocks)
         return torch.cat([search(count, *columns) for count, columns in parts])
 
 

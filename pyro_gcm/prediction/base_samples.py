@@ -5,7 +5,7 @@ Averaging over fresh draws of z would break monotonicity: every prediction uses 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -27,12 +27,6 @@ from pyro_gcm.distributions import coordinates
 from pyro_gcm.inference.reading import every_value, is_finite, of
 
 _TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-#: Quantile functions of SciPy, of parameters and a probability, that torch lacks.
-_QUANTILES: dict[Any, tuple[str, tuple[str, ...]]] = {
-    Gamma: ("gammaincinv", ("concentration",)),
-    Beta: ("betaincinv", ("concentration1", "concentration0")),
-    StudentT: ("stdtrit", ("df",)),
-}
 
 
 class BaseSamples(nn.Module):
@@ -72,19 +66,18 @@ class BaseSamples(nn.Module):
         seed, number = state.tolist()
         self.seed, self.rounded = seed % (1 << 64), _TYPES[number]
 
-    def forward(self, num_samples: int | None = None) -> Tensor:
-        """The stored samples, or a longer or shorter piece of the same sequence, [N, 1, dim]."""
-        if num_samples is None or num_samples <= len(self.samples):
-            return self.samples[:num_samples].unsqueeze(1)
-        return self._sobol(num_samples).to(self.samples).unsqueeze(1)
+    def forward(self, num_samples: int | None = None, first: int = 0, last: int = 0) -> Tensor:
+        """The stored samples, or a longer or shorter piece of the same sequence, [N, 1, last].
 
-    def further(self, first: int, dim: int, num_samples: int) -> Tensor:
-        """Coordinates of the same points beyond those that are kept, [N, 1, dim].
-
-        :param first: how many of them come before these.
+        :param first: coordinate to begin with; `last`: to end before, all that are kept by default.
+            Beyond those they are of a sequence of as many variables.
         """
-        sequence = BaseSamples(num_samples, self.dim + first + dim, self.seed)
-        return sequence.samples[:, None, self.dim + first :].to(self.samples)
+        samples = self.samples
+        if last > self.dim:
+            samples = BaseSamples(num_samples or len(samples), last, self.seed).samples.to(samples)
+        elif num_samples is not None and num_samples > len(samples):
+            samples = self._sobol(num_samples).to(samples)
+        return samples[:num_samples, None, first : last or None]
 
 
 def driven_draws(distribution: Any, base: Tensor, rows: int) -> Tensor:
@@ -154,23 +147,26 @@ def _driven(q: Any, base: Tensor) -> Tensor:
 
 
 def _quantile(q: Any, u: Tensor) -> Tensor:
-    """The quantile function of a univariate distribution, torch's or SciPy's."""
+    """The quantile function of a univariate distribution, torch's or, without a gradient, SciPy's.
+
+    :raises NotImplementedError: where neither has one.
+    """
+    if not isinstance(q, Gamma | Beta | StudentT):
+        found: Tensor = q.icdf(u)
+        return found
     from scipy import special
 
-    for kind, (name, names) in _QUANTILES.items():
-        if isinstance(q, kind):
-            own = [getattr(q, parameter) for parameter in names]
-            if torch.is_grad_enabled() and any(part.requires_grad for part in own):
-                break  # SciPy's has no gradient
-            values = getattr(special, name)(
-                *(part.detach().double().cpu().numpy() for part in (*own, u))
-            )
-            standard = torch.as_tensor(values, device=u.device).to(u.dtype)
-            if isinstance(q, StudentT):
-                return q.loc + q.scale * standard
-            return standard / q.rate if isinstance(q, Gamma) else standard
-    found: Tensor = q.icdf(u)
-    return found
+    def of_scipy(function: Callable[..., Any], *parameters: Tensor) -> Tensor:
+        if torch.is_grad_enabled() and any(part.requires_grad for part in parameters):
+            raise NotImplementedError
+        numbers = (part.detach().double().cpu().numpy() for part in (*parameters, u))
+        return torch.as_tensor(function(*numbers), device=u.device).to(u.dtype)
+
+    if isinstance(q, Gamma):
+        return of_scipy(special.gammaincinv, q.concentration) / q.rate
+    if isinstance(q, Beta):
+        return of_scipy(special.betaincinv, q.concentration1, q.concentration0)
+    return q.loc + q.scale * of_scipy(special.stdtrit, q.df)
 
 
 class Latent(NamedTuple):
@@ -228,16 +224,15 @@ class FixedNoise(Noise):
 
     def __init__(self, model: Any, latents: Mapping[str, Latent], num_samples: int) -> None:
         # Not the model, which keeps this.
-        self._places, self._samples = model.places, model.base_samples
+        self._samples, self._places = model.base_samples, dict(model.places)
         self._members = model.members if model.draws_equally else 0
-        self._further: dict[str, int] = {}  # first coordinates of sites that have no place
-        strata, self._stride, further = 1, {}, 0
+        strata, self._stride, end = 1, {}, self._samples.dim
         for name, site in latents.items():
             self._stride[name] = strata
             strata *= max(1, site.values) * max(1, site.parts)
-            if name not in self._places and not site.values:
-                self._further[name] = further
-                further += site.size
+            if name not in self._places and not site.values:  # beyond the coordinates of the model
+                self._places[name] = end
+                end += site.size
         driven = any(not site.values for site in latents.values())
         self.strata = strata
         self.seeded = next((site.seeded for site in latents.values() if site.seeded), "")
@@ -293,11 +288,6 @@ class FixedNoise(Noise):
 
     def _base(self, name: str, q: Any) -> Tensor:
         """Base samples [N, 1, d] of the coordinates of a site."""
-        size, samples = noise_shape(q).numel(), self._samples
-        count = self.count // self.strata
-        if name in self._further:
-            base = samples.further(self._further[name], size, count)
-        else:
-            first = self._places[name]
-            base = samples(count)[..., first : first + size]
+        first = self._places[name]
+        base = self._samples(self.count // self.strata, first, first + noise_shape(q).numel())
         return base.repeat_interleave(self.strata, 0)

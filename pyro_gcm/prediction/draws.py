@@ -38,12 +38,9 @@ def blocks(*columns: Tensor, draws: int, alone: bool = False) -> Iterator[tuple[
     many = 1 if alone else max(1, (block // 32) * PASS // (draws * block)) * block
     for start in range(0, rows, many):
         count = min(many, rows - start)
-        if count % block == 0:
-            yield count, [column[start : start + count].contiguous() for column in columns]
-        else:
-            place = torch.arange(start, start + count + -count % block, device=device)
-            place.clamp_(max=start + count - 1)
-            yield count, [column.index_select(0, place) for column in columns]
+        place = torch.arange(start, start + count + -count % block, device=device)
+        place.clamp_(max=start + count - 1)
+        yield count, [column.index_select(0, place) for column in columns]
 
 
 def in_blocks(function: Callable[..., Tensor], *columns: Tensor, **options: Any) -> Tensor:

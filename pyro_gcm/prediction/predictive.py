@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid
 
 from pyro_gcm._utils.bisection import integral, near_quantiles, smallest_reaching
 from pyro_gcm._utils.torch_state import evaluating
@@ -157,8 +156,6 @@ class DistributionPredictive(QuantilePredictive, MeanPredictive):
         :param y: [B], or [B, T] for several values of each row.
         :returns: of the shape of y.
         """
-        if y is None:
-            raise ValueError("y must be given")
         values, device = as_tensor("y", y), self.rows.x.device
         at = self.response.outcome(values.reshape(-1) if values.dim() == 2 else y, device)
         self.response.check_outcome(at)
@@ -231,12 +228,7 @@ class TimePredictive(QuantilePredictive):
 
         :param times: [T], at least 0, in the units of y.
         """
-        at = self._times(times)
-
-        def block(draws: Draws, rows: Rows) -> Tensor:
-            return 1.0 - self._cdf_of(draws, rows)(at[:, None].expand(-1, len(rows.x))).T
-
-        return self._average(block)
+        return self._survival(self._times(times))
 
     def hazard(self, times: ArrayLike) -> Tensor:
         """The density of T at times over Pr(T > t), [B, T], in 1 / unit of y.
@@ -259,15 +251,14 @@ class TimePredictive(QuantilePredictive):
 
     def cured_fraction(self) -> Tensor:
         """Pr(T = inf | x, r), [B], that the event never comes: 0 for a model without `p0`."""
+        return self._survival(torch.tensor([torch.inf], dtype=torch.float64))[:, 0]
+
+    def _survival(self, times: Tensor) -> Tensor:
+        """Pr(T > t | x, r) at times [T], [B, T]."""
 
         def block(draws: Draws, rows: Rows) -> Tensor:
-            event, shape = draws.p_y.event, (draws.num_draws, len(rows.x))
-            if event.logits is None:
-                return torch.zeros(shape[1], dtype=torch.float64, device=rows.x.device)
-            never = logsigmoid(event.logits.double())
-            if event.cost_event_dim == 2:
-                never = never.sum(-1)
-            return draws.mean(never.exp().expand(shape))
+            every = times.to(rows.x.device)[:, None].expand(-1, len(rows.x))
+            return 1.0 - self._cdf_of(draws, rows)(every).T
 
         return self._average(block)
 
@@ -301,8 +292,6 @@ class TimePredictive(QuantilePredictive):
         return torch.float64
 
     def _times(self, times: ArrayLike) -> Tensor:
-        if (shape := as_tensor("times", times).shape)[1:]:
-            raise ValueError(f"times must be [T], the same for all rows, got shape {list(shape)}")
         at = vector("times", times, self.rows.x.device).double()
         if (at < 0.0).any():
             raise ValueError(f"times must be at least 0, got {at.min().item():g}")

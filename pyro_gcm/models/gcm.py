@@ -195,13 +195,14 @@ class GCM(Monotone):
             plan = replace(plan, informed=("w", "r"))
         if self.reads_x:
             return plan
-        proposals: Any = {"z": lambda read: self.z_guide_dist(read.x, None, None)}
-        if self.objective != "joint":  # the literal loss of the paper
-            return replace(plan, proposals=proposals, unweighted=("z",))
-        proposals["w"] = lambda read: self.w_guide_dist(
-            self.x_standardizer(read.x), self.r_standardizer(read.r)
-        )
-        return replace(plan, proposals=proposals)
+        units = self.x_standardizer, self.r_standardizer
+        proposals: Any = {
+            "z": lambda read: self.z_guide_dist(read.x, None, None),
+            "w": lambda read: self.w_guide_dist(units[0](read.x), units[1](read.r)),
+        }
+        # Without weights under the literal loss of the paper.
+        unweighted = () if self.objective == "joint" else ("z", "w")
+        return replace(plan, proposals=proposals, unweighted=unweighted)
 
     # The factors of the story, besides z and c
 

@@ -162,12 +162,7 @@ class Posteriors(Predictions):
 
     @prediction
     def log_likelihood(
-        self,
-        x: ArrayLike,
-        r: ArrayLike,
-        y: ArrayLike,
-        *,
-        sites: Mapping[str, Tensor],
+        self, x: ArrayLike, r: ArrayLike, y: ArrayLike, *, sites: Mapping[str, Tensor]
     ) -> Tensor:
         """log p(y | z, r) of every draw, [S, B], with the costs integrated out.
 
@@ -195,10 +190,9 @@ class Posteriors(Predictions):
                 values = as_tensor(f"sites[{name!r}]", sites[name], self.device).to(self.dtype)
                 count = len(next(iter(checked.values()), values))
                 if values.shape != (count, len(rows.x), *shape):
-                    wanted = ", ".join(map(str, ("draws", len(rows.x), *shape)))
                     raise ValueError(
-                        f"sites[{name!r}] must have shape [{wanted}], the same number of draws for "
-                        f"each site, got {tuple(values.shape)}"
+                        f"sites[{name!r}] must have shape {[count, len(rows.x), *shape]}, of "
+                        f"draws, rows and the site, got {tuple(values.shape)}"
                     )
                 checked[name] = values
             elif name not in self.prediction_plan.informed:

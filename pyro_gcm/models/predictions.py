@@ -120,12 +120,7 @@ class Predictions(OrderEventModel):
 
     @prediction
     def log_prob(
-        self,
-        x: ArrayLike,
-        r: ArrayLike,
-        y: ArrayLike,
-        *,
-        num_samples: Count = None,
+        self, x: ArrayLike, r: ArrayLike, y: ArrayLike, *, num_samples: Count = None
     ) -> Tensor:
         """log p(y | x, r) of every row in nats, a density in the units of y if it is continuous.
 

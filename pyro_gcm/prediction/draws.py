@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -99,7 +98,7 @@ class Draws(NamedTuple):
     :param p_y: distribution of the outcome given the draws, of batch shape [N, b]; None for draws
         that were selected, until the story is replayed for them.
     :param log_weights: of the draws, [N, b], normalised over N; None where they are equal.
-    :param separate: draws of sites that y does not depend on, with log-weights of their own.
+    :param separate: draws of sites that y does not depend on, with weights of their own.
     """
 
     num_draws: int
@@ -107,7 +106,7 @@ class Draws(NamedTuple):
     left: Mapping[str, Any]
     p_y: Any = None
     log_weights: Tensor | None = None
-    separate: Mapping[str, tuple[Tensor, Tensor]] = MappingProxyType({})
+    separate: Any = None
 
     def mean(self, values: Tensor) -> Tensor:
         """Weighted mean [..., b] of values [..., N, b]; a single row counts for all draws."""

@@ -268,15 +268,13 @@ def _draw(target: Target, rows: Rows) -> PosteriorDraws:
     num_samples, num_proposals = target.num_samples, target.num_proposals
     if rows.y is None and not target.weighted:
         draws = target.propose(rows, num_samples)
-        zero = torch.zeros(len(rows.x), dtype=target.dtype, device=rows.x.device)
-        return _unweighted(target, draws, rows, zero + num_samples, zero, zero, zero + num_samples)
+        return _unweighted(target, draws, rows, num_samples, 0.0, 0.0, num_samples)
     if target.enumerates:
         every = target.every(rows)
         log_w = every.log_joint(rows)
         log_evidence = _possible(log_w.logsumexp(0))
-        draws, zero = every.select(resampled(log_w, num_samples)), torch.zeros_like(log_evidence)
-        quality = zero + num_samples, log_evidence, zero, zero + torch.inf
-        return _unweighted(target, draws, rows, *quality)
+        draws = every.select(resampled(log_w, num_samples))
+        return _unweighted(target, draws, rows, num_samples, log_evidence, 0.0, math.inf)
     if not target.rejects:
         return _importance(target, rows)
     draws, tally = rejection(target.unweighted, target.likelihood, rows, num_samples, num_proposals)
@@ -289,8 +287,7 @@ def _draw(target: Target, rows: Rows) -> PosteriorDraws:
     # Where the rate is smaller, 1 - p of an outcome 0 has lost its digits.
     error = torch.where(tally.rate > 1e-10, if_small(tally.rate_error), torch.inf)
     log_evidence = tally.rate.log() + (target.log_bound or 0.0)
-    quality = tally.accepted, log_evidence, error, tally.proposed
-    exact = _unweighted(target, draws, rows, *quality)
+    exact = _unweighted(target, draws, rows, tally.accepted, log_evidence, error, tally.proposed)
     if len(rare):
         for part in rare.split(max(1, DRAWS_AT_ONCE // max(num_samples, num_proposals))):
             exact.improve(part, _importance(target, rows.take(part)))
@@ -308,15 +305,15 @@ def _possible(log_evidence: Tensor) -> Tensor:
     return log_evidence
 
 
-def _unweighted(target: Target, draws: Draws, rows: Rows, *quality: Tensor) -> PosteriorDraws:
+def _unweighted(target: Target, draws: Draws, rows: Rows, *quality: Any) -> PosteriorDraws:
     """Draws that need no weights.
 
-    :param quality: their ess, the log-evidence, its error, and the number of proposals, each [b].
+    :param quality: their ess, the log-evidence, its error, and the number of proposals, each [b] or
+        the same for all rows.
     """
-    ess, *evidence = (value.to(target.dtype) for value in quality)
-    return PosteriorDraws(
-        target.complete(draws, rows), ess, torch.full_like(ess, torch.nan), *evidence
-    )
+    like = torch.zeros(len(rows.x), dtype=torch.float64, device=rows.x.device)
+    ess, *evidence = ((like + value).to(target.dtype) for value in quality)
+    return PosteriorDraws(target.complete(draws, rows), ess, ess + torch.nan, *evidence)
 
 
 def _importance(target: Target, rows: Rows) -> PosteriorDraws:
@@ -326,9 +323,8 @@ def _importance(target: Target, rows: Rows) -> PosteriorDraws:
     log_w = draws.log_joint(rows)
     log_evidence = _possible(log_w.logsumexp(0))
     sites = target.complete(draws.select(resampled(log_w, num_samples)), rows)
-    for name, (values, own) in draws.separate.items():
-        apart = draws._replace(values={name: values})
-        sites |= apart.select(resampled(own, num_samples)).values
+    if (apart := draws.separate) is not None:
+        sites |= apart.select(resampled(apart.log_weights, num_samples)).values
     ess = effective_sample_size(log_w)
     count = torch.full_like(ess, float(num_proposals))
     error = if_small(((count / ess - 1.0).clamp(min=0.0) / count).sqrt())

@@ -136,11 +136,10 @@ class Predicted(Reader):
         weights = self.log_weights
         if weights is not None:
             weights = torch.log_softmax(weights, 0)
-        draws = Draws(self.noise.count, self.drawn, self.left, self.p_y, weights)
+        apart = None
         if self.separate:
-            own = {name: (v, self._log_separate) for name, v in self.separate.items()}
-            return draws._replace(separate=own)
-        return draws
+            apart = Draws(self.noise.count, self.separate, {}, log_weights=self._log_separate)
+        return Draws(self.noise.count, self.drawn, self.left, self.p_y, weights, apart)
 
     def share_guided(self, name: str, q: Any) -> Tensor:
         """Draws of a site that all rows share from its fitted guide, one for each draw of a row."""

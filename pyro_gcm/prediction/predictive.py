@@ -292,6 +292,8 @@ class TimePredictive(QuantilePredictive):
         return torch.float64
 
     def _times(self, times: ArrayLike) -> Tensor:
+        if (shape := as_tensor("times", times).shape)[1:]:
+            raise ValueError(f"times must be [T], the same for all rows, got shape {list(shape)}")
         at = vector("times", times, self.rows.x.device).double()
         if (at < 0.0).any():
             raise ValueError(f"times must be at least 0, got {at.min().item():g}")

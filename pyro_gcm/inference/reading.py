@@ -149,7 +149,6 @@ class Reader:
                 found = self.deterministic("e", lambda: self.model.covariates(z, x))
             else:
                 found = self.model.covariates(z, x)
-                self.values.setdefault("e", found)
             self._covariates = x, found
         return self._covariates[1]
 

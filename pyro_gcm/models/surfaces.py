@@ -16,7 +16,6 @@ from pyro_gcm._utils.validation import (
     number,
     positive,
     positive_int,
-    same_rows,
     share,
 )
 from pyro_gcm.distributions.event_forms import some
@@ -191,13 +190,19 @@ class Monotone(Surfaces):
                 f"revenue index out of range: it must be below r_dim={len(loc)}, got {revenue}"
             )
         rows = _with_start(r, len(x), revenue, loc)
-        same_rows(x=x, r=rows)
         self.response.check_rises_in(revenue)
-        return self._reaching(x, rows, level, revenue, self.noise(num_samples))
+        return self.reaching(x, rows, level, revenue, num_samples=num_samples)[0]
 
     @prediction
     def reaching(
-        self, x: Tensor, r: Tensor, level: float, revenue: int = 0, *, each: bool = False
+        self,
+        x: Tensor,
+        r: Tensor,
+        level: float,
+        revenue: int,
+        *,
+        each: bool = False,
+        num_samples: Count = None,
     ) -> Tensor:
         """`required_revenue`, by the mean prediction and by that of each member.
 
@@ -205,24 +210,13 @@ class Monotone(Surfaces):
         :param each: whether it is asked of each of the K members, too.
         :returns: [1, B], or with `each` [1 + K, B].
         """
-        rows, count = self.rows(x, r), 1 + self.members * each
-        of = torch.arange(count, device=self.device).repeat_interleave(len(rows.x))
-        x, r = rows.x.repeat(count, 1), rows.r.double().repeat(count, 1)
-        return self._reaching(x, r, level, revenue, self.noise(None), of).reshape(count, -1)
-
-    def _reaching(
-        self, x: Tensor, r: Tensor, level: float, revenue: int, noise: FixedNoise, *of: Tensor
-    ) -> Tensor:
-        """The smallest value of a revenue at which predictions reach a level, [B].
-
-        :param of: which prediction has to reach it: 0 for the mean, 1 + k for that given draw k,
-            [B]; the mean by default.
-        """
+        rows, noise, sides = self.rows(x, r), self.noise(num_samples), 1 + self.members * each
+        which = torch.arange(sides, device=self.device).repeat_interleave(len(rows.x))
         rounded = self.response.prediction_dtype(self.dtype)  # as the prediction at the result
         units = self.r_standardizer
         dtype = torch.promote_types(self.dtype, units.loc.dtype)
 
-        def search(count: int, x: Tensor, r: Tensor, of: Tensor | None = None) -> Tensor:
+        def search(count: int, x: Tensor, r: Tensor, which: Tensor) -> Tensor:
             draws, kept = Predicted(self, self.prediction_plan, noise).read(x, r), len(x)
             known = draws.values
             if self.tells_the_figure:
@@ -241,15 +235,16 @@ class Monotone(Surfaces):
                     p_y = again.read(x, moved).p_y
                 values = self.response.predict(p_y)
                 mean = draws.mean(values)
-                if of is not None:
-                    mean = torch.cat([mean[None], values]).gather(0, of[None, :kept])[0]
+                if each:
+                    mean = torch.cat([mean[None], values]).gather(0, which[None, :kept])[0]
                 return mean.to(rounded).double()
 
             start, step = (unit[revenue].double().expand(kept) for unit in (units.loc, units.scale))
             return smallest_reaching(prediction, level, start, step, dtype)[:count]
 
-        parts = blocks(x, r, *of, **noise.in_blocks)
-        return torch.cat([search(count, *columns) for count, columns in parts])
+        columns = rows.x.repeat(sides, 1), rows.r.double().repeat(sides, 1), which
+        parts = blocks(*columns, **noise.in_blocks)
+        return torch.cat([search(count, *part) for count, part in parts]).reshape(sides, -1)
 
 
 def _with_start(r: ArrayLike | None, count: int, revenue: int, loc: Tensor) -> Tensor:
@@ -270,5 +265,4 @@ def _with_start(r: ArrayLike | None, count: int, revenue: int, loc: Tensor) -> T
             f"r must have NaN in column {revenue}, the revenue that is searched for, or leave the "
             f"column out, got {given[0].item():g}"
         )
-    rows = torch.where(torch.arange(size, device=rows.device) == revenue, loc, rows)
-    return matrix("r", rows, size, "r_dim")
+    return torch.where(torch.arange(size, device=rows.device) == revenue, loc, rows)

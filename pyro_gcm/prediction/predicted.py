@@ -203,13 +203,6 @@ class Predicted(Reader):
             self.drawn[name] = found
         return found
 
-    def covariates(self, z: Tensor | None, x: Tensor) -> Tensor:
-        """What is read of x, which is kept with the draws where it differs between them."""
-        found = super().covariates(z, x)
-        if found.dim() > 2 and "e" not in self.known:
-            self.drawn.setdefault("e", found)
-        return found
-
     def outcome(self, p: Any, obs: Any) -> Any:
         """The distribution of the outcome."""
         self.p_y = of(p)

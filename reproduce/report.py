@@ -16,7 +16,7 @@ from pyro_gcm._utils.files import write_file
 from reproduce.rendering.credit_figure import draw_credit
 from reproduce.rendering.figures import curve_groups, draw_curves
 from reproduce.rendering.markdown import NOT_RUN, markdown
-from reproduce.rendering.result_files import CREDIT_FILES, FILES, GROWING, JOINED, Results, read
+from reproduce.rendering.result_files import CREDIT_FILES, FILES, JOINED, Results, read
 from reproduce.runs import KEY, RESULTS
 
 #: A page of the documentation with tables of results.
@@ -129,21 +129,6 @@ def fits_of(results: Results, name: str) -> tuple[int, int]:
     rows = results[name]
     diverged = rows["value"].isna().groupby([rows[column] for column in KEY]).any()
     return len(diverged), int(diverged.sum())
-
-
-def warnings(results: Results) -> str:
-    """What a reader of results that are not complete has to know."""
-    lacking = [
-        f"`{name}.csv`"
-        for name, (_, planned) in FILES.items()
-        if planned and name not in GROWING and fits_of(results, name)[0] < planned
-    ]
-    if not lacking:
-        return ""
-    return (
-        f"**Not complete, or of `--quick`: {', '.join(lacking)}. The sentences were written for "
-        "complete results: rely on the tables alone.**"
-    )
 
 
 def files(results: Results) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 from torch import Tensor
 
 from pyro_gcm import data
-from reproduce.data import untouched_data
+from reproduce.data.untouched_data import UNTOUCHED
 from reproduce.runs import Fit, Settings
 
 PAPER = Path(__file__).parent / "paper"
@@ -50,14 +50,14 @@ TASKS = {
 
 #: Name -> title of these and of the untouched data sets.
 TITLES = {name: task.title for name, task in TASKS.items()} | {
-    name: entry.title for name, entry in untouched_data.UNTOUCHED.items()
+    name: entry.title for name, entry in UNTOUCHED.items()
 }
 
 
 @lru_cache(maxsize=2)
 def load(name: str, variant: str) -> data.Dataset:
     """A data set, read once for several fits of a process."""
-    return data.load(name, variant) if name in TASKS else untouched_data.load(name)
+    return data.load(name, variant) if name in TASKS else UNTOUCHED[name].read(name)
 
 
 def rows_of_fit(fit: Fit) -> tuple[data.Dataset, Tensor, Tensor, Settings]:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import torch
 
 from pyro_gcm import data
 from pyro_gcm.data.dataset import check_count, from_frames, one_hot
@@ -74,18 +72,3 @@ class Untouched:
 
 _TEXT = Path(__file__).with_name("untouched.json").read_text(encoding="utf-8")
 UNTOUCHED = {name: Untouched(**entry) for name, entry in json.loads(_TEXT).items()}
-
-
-@lru_cache(maxsize=2)
-def load(name: str, shuffled: int | None = None) -> data.Dataset:
-    """A data set, read once for several fits of a process.
-
-    :param shuffled: so many random rows in place of all, with the outcomes of other random rows:
-        then no score says anything about the data.
-    """
-    dataset = UNTOUCHED[name].read(name)
-    if shuffled is None:
-        return dataset
-    generator = torch.Generator().manual_seed(0)
-    rows, others = (torch.randperm(len(dataset), generator=generator) for _ in range(2))
-    return replace(dataset.subset(rows[:shuffled]), y=dataset.y[others[:shuffled]])

@@ -50,11 +50,8 @@ def load(name: str) -> data.Dataset:
 
 def run(fit: Fit, device: str = "cpu") -> Scores:
     """Scores of one method on one split."""
-    dataset, limit = load(fit.dataset), fit.options.get("rows")
-    order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(0))
-    dataset = dataset.subset(order[:limit]) if limit else dataset
     own = None if fit.method in DEFAULTS else lambda rows: _Outside(fit.method, rows, fit.seed)
-    return held_out(dataset, fit, device, own)
+    return held_out(load(fit.dataset), fit, device, own)
 
 
 def version(method: str) -> Settings:

@@ -8,28 +8,20 @@ from collections.abc import Callable
 import pandas as pd
 
 from pyro_gcm import FitResult, data
-from reproduce.data.untouched_data import UNTOUCHED, load
+from reproduce.data.untouched_data import UNTOUCHED
 from reproduce.methods import DEFAULTS, METHODS, Predictor, Rows, rows_of, train, version_of
 from reproduce.rendering.markdown import markdown
 from reproduce.rendering.tables import compared
 from reproduce.runs import Fit, Scores, nan_if_diverged
 from reproduce.scores import distribution_scores
 from reproduce.study import Study
-
-#: Rows of --quick, whose outcomes are shuffled.
-QUICK_ROWS = 1_000
+from reproduce.tasks import load
 
 
-def _metrics(fit: Fit) -> list[str]:
-    return [
-        "AUC" if load(fit.dataset, fit.options.get("shuffled")).response == "binary" else "RMSE"
-    ]
-
-
-@nan_if_diverged(_metrics)
+@nan_if_diverged(lambda f: ["AUC" if load(f.dataset, f.variant).response == "binary" else "RMSE"])
 def run(fit: Fit, device: str = "cpu") -> Scores:
     """Scores of one method on one split."""
-    return held_out(load(fit.dataset, fit.options.get("shuffled")), fit, device)
+    return held_out(load(fit.dataset, fit.variant), fit, device)
 
 
 def held_out(
@@ -45,7 +37,7 @@ def held_out(
             return own(rows), None
         return train(fit.method, rows, None, fit.seed, device=device)
 
-    learn, test = dataset.split(int(fit.split))
+    learn, test = (part[: fit.options.get("rows")] for part in dataset.split(int(fit.split)))
     start = time.perf_counter()
     model, history = trained(rows_of(dataset, learn))
     cost = {"seconds": time.perf_counter() - start, "epochs": history.best_epoch if history else 0}
@@ -77,5 +69,5 @@ STUDY = Study(
     counted="seeds",
     quick_count=2,
     version=version_of,
-    quick={"shuffled": QUICK_ROWS},
+    quick={"rows": 500},
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -13,7 +14,7 @@ from reproduce.ablations import latent_sizes
 from reproduce.data.datasets import SIZES
 from reproduce.data.simulation import LEVELS
 from reproduce.intervals import Interval, mean_intervals, meet, samples
-from reproduce.rendering.markdown import markdown
+from reproduce.rendering.markdown import cross_table, markdown
 from reproduce.rendering.tables import paper_cells, paper_table_3, scored
 from reproduce.tasks import TASKS
 
@@ -36,20 +37,15 @@ def _cells(
     ours: Cells, theirs: Cells, columns: Mapping[Any, str], corner: str = "", digits: int = 4
 ) -> str:
     """Ours / the paper's, of every row and column of the paper's."""
-    lines = []
-    for row in dict.fromkeys(row for row, _ in theirs):
-        line = [str(row)]
-        for column in columns:
-            our, their = ours.get((row, column)), theirs.get((row, column))
-            if their is None:
-                line.append("")
-                continue
-            known = our is not None and not math.isnan(our.mean)
-            number = f"{our.mean:.{digits}f}" if our is not None and known else "–"
-            colour = COLOURS[meet(our, their) if our is not None and known else None]
-            line.append(f"{colour} {number} / {their.mean:.{digits}f}")
-        lines.append(line)
-    return markdown([corner, *columns.values()], lines)
+    texts = {}
+    for key, their in theirs.items():
+        our = ours.get(key)
+        if our is None or math.isnan(our.mean):
+            number, met = "–", None
+        else:
+            number, met = f"{our.mean:.{digits}f}", meet(our, their)
+        texts[key] = f"{COLOURS[met]} {number} / {their.mean:.{digits}f}"
+    return cross_table(texts, dict.fromkeys(row for row, _ in theirs), columns, corner)
 
 
 def errors(table: pd.DataFrame) -> str:
@@ -94,13 +90,12 @@ def ablation(table: pd.DataFrame, method: str, title: str) -> str:
 def times(table: pd.DataFrame) -> str:
     """Table 8."""
     paper, measured = timing.paper_times().droplevel("x"), timing.by_revenues(table)
+    columns = {n: f"R = {n}" for n in paper.columns if n in measured.columns}
     ours: dict[Any, Interval] = {}
     theirs: dict[Any, Interval] = {}
-    counts = [n for n in paper.columns if n in measured.columns]
-    for method in paper.index:
+    for method, n in product(paper.index, columns):
         way = "cached" if method == "GCM" else "one by one"
-        for n in counts:
-            key = f"{method}, {way}", n
-            ours[key] = Interval(measured.loc[(method, way), n], math.nan, 1)
-            theirs[key] = Interval(paper.loc[method, n], math.nan, 1)
-    return _cells(ours, theirs, {n: f"R = {n}" for n in counts}, "Table 8, ms", digits=1)
+        key = f"{method}, {way}", n
+        ours[key] = Interval(measured.loc[(method, way), n], math.nan, 1)
+        theirs[key] = Interval(paper.loc[method, n], math.nan, 1)
+    return _cells(ours, theirs, columns, "Table 8, ms", digits=1)

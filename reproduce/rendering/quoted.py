@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 
 import pandas as pd
 
-from reproduce.intervals import TEST_TO_TRAIN, Interval, gaps, mean_intervals, meet, stars
+from reproduce.intervals import TEST_TO_TRAIN, Interval, mean_intervals, meet, stars
 from reproduce.methods import METHODS
 from reproduce.rendering.markdown import grid
-from reproduce.rendering.tables import paper_table_3, scored
+from reproduce.rendering.tables import paper_table_3, scored, to_reference
 from reproduce.tasks import TASKS
 
 
@@ -54,12 +54,8 @@ def igcm_to_gcm(released: pd.DataFrame, published: pd.DataFrame, held_out: pd.Da
         ("Held-out, log score", held_out, ("log score",)),
     ):
         values, _, lower = scored(table, *metrics)
-        igcm, gcm = (
-            {(title, name): each for (m, name), each in values.items() if m == method}
-            for method in ("IGCM", "GCM")
-        )
-        falling = [name for name in lower if lower[name]]
-        cells |= gaps(igcm, gcm, falling, TEST_TO_TRAIN if metrics else 0.0)
+        others = to_reference(values, "IGCM", lower, TEST_TO_TRAIN if metrics else 0.0)
+        cells |= {(title, name): gap for (method, name), gap in others.items() if method == "GCM"}
     columns = {name: task.title for name, task in TASKS.items()}
     return grid(cells, columns, marks=stars(cells), order=dict.fromkeys(row for row, _ in cells))
 

@@ -70,8 +70,6 @@ FILES = {
     for words, files in _MADE.items()
     for file in files or [words]
 }
-#: Files with fewer fits than planned: their tables say of how many splits each number is.
-GROWING = (*SURVIVAL, "ordinal", "distribution", "public_positive")
 
 
 class Results(dict[str, pd.DataFrame]):

@@ -27,8 +27,8 @@ MEMBERS = {**dataclasses.asdict(MemberSettings()), "fits": 1}
         (search, "blog", "trials", "MM", {"folds": 1}, {search.VALIDATION_LOSS}),
         (search, "adult", "held-out", "MM", {"folds": 1}, {"AUC", "log score"}),
         (search, "blog", "held-out", "MM", {"folds": 1}, {"RMSE", "log score"}),
-        (untouched, "fair", "held-out", "wild", {"shuffled": 300}, {"AUC"}),
-        (untouched, "randhie", "held-out", "wild", {"shuffled": 300}, {"RMSE"}),
+        (untouched, "fair", "held-out", "wild", {"rows": 300}, {"AUC"}),
+        (untouched, "randhie", "held-out", "wild", {"rows": 300}, {"RMSE"}),
     ],
 )
 def test_a_fit_that_diverged_has_no_score(

@@ -20,8 +20,6 @@ from pyro_gcm.estimators.targets import Array
 OfRows = Callable[..., Array]
 #: Halvings of the range of the training rows.
 _HALVINGS = 20
-#: Doublings of the step back from a level that has been reached.
-_STEPS_BACK = 64
 
 
 def directions(monotonic_cst: Any, count: int, names: Sequence[str] | None) -> list[int]:
@@ -176,28 +174,32 @@ class MovingColumn:
         """
         found = [model.reaching(self.x, self.r, level, self.place, each=each) for model in models]
         positions = torch.cat(found).double().numpy()
-        values = (last_below if below else first_reaching)(positions, self.code)
+        values = first_reaching(positions, self.code, below)
         return values if self.code.kind == "number" else self.code.next_level(values, below)
 
 
-def first_reaching(positions: Array, code: ColumnEncoding) -> Array:
+def first_reaching(positions: Array, code: ColumnEncoding, below: bool = False) -> Array:
     """The value at which the column, in units of the model, has just reached a position.
 
-    That is the smallest value of an increasing column, and the largest of a decreasing one. It is
-    infinite where the position is reached wherever one looks (on the low side of the prediction),
-    or nowhere (on the high side).
+    That is the smallest value of an increasing column, and the largest of a decreasing one; with
+    `below` the one next to it, the last that has not. It is infinite where the position is reached
+    wherever one looks (on the low side of the prediction), or nowhere (on the high side).
 
     :param positions: float32 numbers or infinite, [...].
     """
-    near = np.clip(positions, -FAR, FAR)
-    target, width = torch.from_numpy(near), np.maximum(np.abs(near), 1e-30) * 2.0**-23
+    near, turn = np.clip(positions, -FAR, FAR), -1.0 if below else 1.0
+    width = np.maximum(np.abs(near), 1e-30) * 2.0**-23
+    target = near.astype(np.float32)
+    if below:  # up to the number before it, from the other side
+        target = np.nextafter(target, np.float32(-np.inf))
 
-    def above(turned: Tensor) -> Tensor:
-        return torch.from_numpy(code.scaled(code.sign * turned.numpy())) - target
+    def reached(turned: Tensor) -> Tensor:
+        found = code.scaled(code.sign * turn * turned.numpy())
+        return torch.from_numpy(turn * (found.astype(np.float64) - target))
 
-    loc = torch.from_numpy(near * code.scale + code.sign * code.loc)
-    found = smallest_reaching(above, 0.0, loc, torch.from_numpy(width * code.scale)).numpy()
-    found = np.where(positions <= -FAR, -np.inf, np.where(positions > FAR, np.inf, found))
+    loc = torch.from_numpy(turn * (near * code.scale + code.sign * code.loc))
+    found = smallest_reaching(reached, 0.0, loc, torch.from_numpy(width * code.scale)).numpy()
+    found = np.where(positions <= -FAR, -np.inf, np.where(positions > FAR, np.inf, turn * found))
     return code.sign * found
 
 
@@ -221,18 +223,3 @@ def first_between(predict: OfRows, moving: MovingColumn, levels: Array) -> Array
         low, high = np.where(reached, low, middle), np.where(reached, middle, high)
     high[always], high[never] = -code.sign * np.inf, code.sign * np.inf
     return high
-
-
-def last_below(positions: Array, code: ColumnEncoding) -> Array:
-    """A value at which the column is still below a position, as close as can be told, [...]."""
-    found = first_reaching(positions, code)
-    finite = np.isfinite(found)
-    start = np.where(finite, found, code.loc)
-    step = np.maximum(np.spacing(np.abs(start)), 2.0**-58 * code.scale)
-    for _ in range(_STEPS_BACK):
-        back = start - code.sign * step
-        reached = finite & (code.scaled(back) >= positions)
-        if not reached.any():
-            break
-        step = np.where(reached, 2.0 * step, step)
-    return np.where(finite, back, found)

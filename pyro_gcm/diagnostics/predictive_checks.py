@@ -41,17 +41,14 @@ STATISTICS: dict[str, Statistic] = {
 
 
 @one_thread()
-def reliability_curve(
-    probability: ArrayLike, y: ArrayLike, bins: int = 10, strategy: str = "quantile"
-) -> pd.DataFrame:
+def reliability_curve(probability: ArrayLike, y: ArrayLike, bins: int = 10) -> pd.DataFrame:
     """Observed frequency of y = 1 against its predicted probability, in bins of the probability.
 
     If probabilities are calibrated, observed - predicted is noise of the size of standard_error.
 
     :param probability: predicted Pr(y = 1), [n]; `y`: outcomes 0 or 1, [n].
-    :param bins: number of bins; empty ones are left out.
-    :param strategy: "quantile" for bins with about as many rows each (equal probabilities stay
-        together), "uniform" for bins of equal width.
+    :param bins: number of bins with about as many rows each; equal probabilities stay together, and
+        empty bins are left out.
     :returns: one row per bin with the columns predicted (mean probability), observed (share of
         y = 1), count, and standard_error of observed if the probabilities are calibrated.
     :raises ValueError: for probabilities outside [0, 1], y other than 0 and 1, or wrong options.
@@ -67,11 +64,9 @@ def reliability_curve(
         raise ValueError(f"probability must lie in [0, 1], got {p.min():g} to {p.max():g}")
     if ((outcome != 0.0) & (outcome != 1.0)).any():
         raise ValueError(f"y must be 0 or 1, got {outcome.unique().tolist()[:5]}")
-    one_of("strategy", strategy, ["quantile", "uniform"])
-    edges = torch.linspace(0.0, 1.0, positive_int("bins", bins) + 1, dtype=torch.float64)[1:-1]
-    if strategy == "quantile":
-        # Not torch.quantile, which takes at most 16 million values.
-        edges = torch.from_numpy(np.quantile(p.cpu().numpy(), edges.numpy()))
+    levels = np.linspace(0.0, 1.0, positive_int("bins", bins) + 1)[1:-1]
+    # Not torch.quantile, which takes at most 16 million values.
+    edges = torch.from_numpy(np.quantile(p.cpu().numpy(), levels))
     table = pd.DataFrame({"predicted": p.cpu(), "observed": outcome.cpu()})
     table["variance"] = table["predicted"] * (1.0 - table["predicted"])
     grouped = table.groupby(torch.searchsorted(edges, p.cpu()).numpy())
@@ -205,18 +200,6 @@ class JointCoverage:
     def p_value(self) -> float:
         """That of a Kolmogorov-Smirnov test of uniform shares."""
         return float(kstest(self.shares, "uniform").pvalue)
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """The share of the simulations whose ball of a credibility holds the truth, by `level`.
-
-        `coverage` is below `level` at high levels where draws are too narrow, and above it where
-        they are too wide; `standard_error` is that of a right posterior.
-        """
-        level = np.linspace(0.05, 0.95, 19)
-        coverage = (self.shares[:, None] < level).mean(0)
-        error = np.sqrt(level * (1.0 - level) / len(self.shares))
-        return pd.DataFrame({"level": level, "coverage": coverage, "standard_error": error})
 
 
 def joint_coverage(truth: ArrayLike, draws: ArrayLike, *, seed: int = 0) -> JointCoverage:

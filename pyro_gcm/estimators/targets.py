@@ -59,7 +59,7 @@ def event_times(y: Any, codes: Codes | None = None) -> tuple[SurvivalTimes, Code
     came, codes = came_of(event, read.pop(event), codes)
     ((time, values),) = read.items()
     if values.dtype.kind not in "iuf":
-        raise ValueError(f"{time} must have times, and has {_type(values)}")
+        raise ValueError(f"{time} must have times, and has values such as {values[0].item()!r}")
     late = [target_column(name, columns[name]) for name in entry]
     return SurvivalTimes.right_censored(values, came, *late), codes
 
@@ -122,7 +122,9 @@ def _event_among(columns: dict[str, Values]) -> str:
         events = [name for name, column in columns.items() if _codes_of(column)]
         others = [column for name, column in columns.items() if name not in events]
     if len(events) != 1 or (by_value and np.isin(others[0], (0, 1, 2)).all()):
-        kinds = ", ".join(f"{name} with {_type(column)}" for name, column in columns.items())
+        kinds = ", ".join(
+            f"{name} with {np.unique(column)[:3].tolist()}" for name, column in columns.items()
+        )
         raise ValueError(
             "y must have one column of events, which are booleans, or 0 and 1 beside times that "
             f"have other values, got {kinds}; bounds of times are data.SurvivalTimes(lower, upper)"
@@ -135,15 +137,6 @@ def _codes_of(column: Values) -> Codes | None:
     if column.dtype.kind not in "iuf":
         return None
     return next((codes for codes in _CODES if np.isin(column, codes).all()), None)
-
-
-def _type(column: Values) -> str:
-    if column.dtype.kind == "b":
-        return "booleans"
-    if column.dtype.kind not in "iuf":
-        return f"values such as {str(column[0])!r}"
-    seen = np.unique(column)
-    return f"the numbers {seen.tolist()}" if len(seen) < 4 else f"{len(seen)} different numbers"
 
 
 def target_column(name: str, value: Any, *, finite: bool = True) -> Values:

@@ -104,24 +104,22 @@ class _Table:
     def __init__(self, X: Any, predictor: Any, directions: Any) -> None:
         import pandas as pd
 
-        from pyro_gcm.data.tables import as_frame, read_table
+        from pyro_gcm.data.tables import as_frame
 
-        self.frame = as_frame(X)
+        self.frame, self.dtype = as_frame(X), None
         self.labels = X.columns if isinstance(X, pd.DataFrame) else None
         if self.frame is None:
-            self.array = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
-            self.read = read_table(X)
-            columns = [str(place) for place in range(len(self.read))]
-        else:
-            columns = list(self.frame.columns)
+            array = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
+            self.dtype = np.result_type(array.dtype, np.float64)
+            self.frame = as_frame(pd.DataFrame(array))
+        columns = list(self.frame.columns)
         if directions is None:
             directions = _directions_of(predictor, columns)
         signs = _signs(directions, columns)
-        self.places = [place for place, sign in enumerate(signs) if sign]
-        self.signs = [signs[place] for place in self.places]
-        self.names = [columns[place] for place in self.places]
+        constrained = {name: sign for name, sign in zip(columns, signs, strict=True) if sign}
+        self.names, self.signs = [*constrained], [*constrained.values()]
         self.levels: list[Sequence[Any] | None] = []
-        values = np.stack([self._numbers(place, columns[place]) for place in self.places], 1)
+        values = np.stack([self._numbers(name) for name in self.names], 1)
         self.missing = np.isnan(values)
         present = [v[~np.isnan(v)] for v in values.T]
         if not any(len(np.unique(v)) > 1 for v in present):
@@ -131,14 +129,12 @@ class _Table:
         medians = [np.median(v) if len(v) else 0.0 for v in present]
         self.values = np.where(self.missing, medians, values)
 
-    def _numbers(self, place: int, name: str) -> Array:
+    def _numbers(self, name: str) -> Array:
         """A column as numbers, NaN where missing; positions of levels of an ordered category."""
         from pyro_gcm.data.tables import read_table
 
-        if self.frame is None:
-            column = self.read[place]
-        else:  # a predictor may take what no estimator of this package takes in other columns
-            column = read_table(self.frame.select(name).to_native())[0]
+        # Alone: a predictor may take what no estimator of this package takes in other columns.
+        column = read_table(self.frame.select(name).to_native())[0]
         self.levels.append(column.levels)
         if column.numbers is not None:
             return column.numbers
@@ -153,10 +149,6 @@ class _Table:
     def with_values(self, rows: npt.NDArray[np.int64], values: Array) -> Any:
         """The table with these rows and these values of its constrained columns."""
         values = np.where(self.missing[rows], np.nan, values)
-        if self.frame is None:
-            array = self.array[rows].astype(np.result_type(self.array.dtype, np.float64))
-            array[:, self.places] = values
-            return array
         import narwhals as nw
 
         frame, series = self.frame[rows.tolist()], []
@@ -171,6 +163,8 @@ class _Table:
                 ]
             series.append(nw.new_series(name, entries, dtype, backend=backend))
         table = frame.with_columns(*series).to_native()
+        if self.dtype is not None:
+            return table.to_numpy(self.dtype)
         return table if self.labels is None else table.set_axis(self.labels, axis=1)
 
 

@@ -122,9 +122,8 @@ def _event_among(columns: dict[str, Values]) -> str:
         events = [name for name, column in columns.items() if _codes_of(column)]
         others = [column for name, column in columns.items() if name not in events]
     if len(events) != 1 or (by_value and np.isin(others[0], (0, 1, 2)).all()):
-        kinds = ", ".join(
-            f"{name} with {np.unique(column)[:3].tolist()}" for name, column in columns.items()
-        )
+        some = {name: np.unique(column)[:3].tolist() for name, column in columns.items()}
+        kinds = ", ".join(f"{name} with {values}" for name, values in some.items())
         raise ValueError(
             "y must have one column of events, which are booleans, or 0 and 1 beside times that "
             f"have other values, got {kinds}; bounds of times are data.SurvivalTimes(lower, upper)"

@@ -69,26 +69,20 @@ def plot_reliability(
 
 
 def plot_ranks(
-    ranks: ArrayLike,
-    *,
-    num_draws: int,
-    bins: int | None = None,
-    label: str | None = None,
-    ax: Axes | None = None,
+    ranks: ArrayLike, *, num_draws: int, label: str | None = None, ax: Axes | None = None
 ) -> Axes:
     """Histogram of the ranks of simulation-based calibration, with a band for uniform ranks.
 
     If the posterior is correct, the ranks are uniform on 0..num_draws (Talts et al. 2018), and each
-    bin is outside the band with a probability of at most 1 %. A high middle indicates a posterior
+    bin is outside the band with a probability of at most 1 %. There are about 20 bins, that contain
+    equally many ranks where that is possible, and the band follows how many. A high middle indicates a posterior
     that is too wide, a low middle one that is too narrow, and a slope one that is biased.
 
     :param ranks: number of draws below the true value, integers in 0..num_draws, [n].
     :param num_draws: number of posterior draws behind every rank.
-    :param bins: number of bins; by default about 20 that contain equally many ranks. If that is
-        impossible, the band follows the number of ranks in each bin.
     :param label: name of the quantity.
     :param ax: axes to draw on and to return; by default new ones.
-    :raises ValueError: for ranks that are not integers in 0..num_draws, or more bins than ranks.
+    :raises ValueError: for ranks that are not integers in 0..num_draws.
 
     >>> from matplotlib.figure import Figure
     >>> import torch
@@ -98,19 +92,14 @@ def plot_ranks(
     """
     values = positive_int("num_draws", num_draws) + 1
     ranks = numbers("ranks", ranks)
-    if ranks.ndim != 1 or len(ranks) == 0:
-        raise ValueError(f"ranks must have shape [n], got {ranks.shape}")
     invalid = (ranks != np.round(ranks)) | (ranks < 0) | (ranks > num_draws)
     if invalid.any():
         raise ValueError(
             f"ranks must be integers in 0..{num_draws}, got {ranks[invalid][:5].tolist()}"
         )
-    bins = _even_bins(values) if bins is None else positive_int("bins", bins)
-    if bins > values:
-        raise ValueError(f"bins must be at most the {values} different ranks, got {bins}")
     ax = axes_or_new(ax)
     # Edges between integers, so that no rank is on an edge.
-    edges = np.round(np.linspace(0, values, bins + 1)) - 0.5
+    edges = np.round(np.linspace(0, values, _even_bins(values) + 1)) - 0.5
     share = np.diff(edges) / values
     low, high = binom.interval(BAND, len(ranks), share)
     ax.hist(

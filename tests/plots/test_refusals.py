@@ -55,7 +55,6 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (p.plot_latent, {"dims": (0, 3)}, r"dims must be an index in 0\.\.2, got 3"),
     (p.plot_ranks, {"ranks": [0.5, 1.0]}, r"ranks must be integers in 0\.\.9, got \[0.5\]"),
     (p.plot_ranks, {"ranks": [3, 10]}, r"ranks must be integers in 0\.\.9, got \[10.0\]"),
-    (p.plot_ranks, {"bins": 11}, "bins must be at most the 10 different ranks, got 11"),
     (p.plot_survival, {"y": np.ones(60)}, r"y must be data\.SurvivalTimes"),
     (p.plot_survival, {"survival": SURVIVAL["survival"].T}, r"shape \(60, 12\), .* \(12, 60\)"),
     (p.plot_survival, {"groups": range(60)}, "groups must be at most 7, got 60"),

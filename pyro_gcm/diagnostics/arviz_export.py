@@ -122,18 +122,13 @@ def to_arviz(
         "constant_data": rows({"x": as_tensor("x", x), "r": as_tensor("r", r)}),
     }
     if model.members and set(model.latent_shapes()) == {"z"}:
-        of_members = _of_members(model, x, r, y)
+        every = torch.eye(model.members)[:, None].expand(-1, len(x), -1)
+        of_members = model.log_likelihood(x, r, y, sites={"z": every})  # [K, B]
         groups["member_log_likelihood"] = _dataset({"y": of_members}, ("member",), coords)
     else:
         log_p = _among_proposals(model.log_likelihood(x, r, y, sites=draws), draws, seed)
         groups["log_likelihood"] = sites({"y": log_p})
     return container(groups)
-
-
-def _of_members(model: Posteriors, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
-    """log p(y | z, x, r) of every member, [K, B]."""
-    every = torch.eye(model.members)[:, None].expand(-1, len(x), -1)
-    return model.log_likelihood(x, r, y, sites={"z": every})
 
 
 def _among_proposals(given_z: Tensor, draws: PosteriorDraws, seed: int) -> Tensor:

@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 
 from pyro_gcm._utils.torch_state import Randomness, evaluating, one_thread
 from pyro_gcm._utils.validation import ArrayLike, positive_int, seed_of
-from pyro_gcm.inference.elbo import ImportanceWeightedELBO
+from pyro_gcm.inference.elbo import ImportanceWeightedELBO, importance_weighted
 from pyro_gcm.inference.scored import Scored
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.prediction.draws import Draws
@@ -57,7 +57,7 @@ def importance_diagnostics(
     columns: dict[str, list[Tensor]] = {"log_evidence": [], "ess": [], "pareto_k": []}
     options = objective, batch_size, seed, progress
     for log_w in _log_weights(num_particles, model, (x, r, y), *options):
-        columns["log_evidence"].append(_log_mean_exp(log_w))
+        columns["log_evidence"].append(importance_weighted(log_w))
         columns["ess"].append(effective_sample_size(log_w))
         columns["pareto_k"].append(pareto_k(log_w))
     return pd.DataFrame({name: torch.cat(parts).cpu().numpy() for name, parts in columns.items()})
@@ -136,7 +136,8 @@ def _log_weights(
 def _bound(log_w: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The bound with `count` particles of every row [b], and its Monte Carlo variance."""
     groups = len(log_w) // count
-    estimates = _log_mean_exp(log_w[: groups * count].unflatten(0, (groups, count)), 1)  # [G, b]
+    parts = log_w[: groups * count].unflatten(0, (groups, count))
+    estimates = importance_weighted(parts.transpose(0, 1))  # [G, b]
     if groups > 1:
         return estimates.mean(0), estimates.var(0) / groups
     if count == 1:  # the variance cannot be estimated from one draw
@@ -144,10 +145,6 @@ def _bound(log_w: Tensor, count: int) -> tuple[Tensor, Tensor]:
     # Var(log mean w) is about Var(w) / (n E[w]^2).
     squares = log_w[:count].softmax(0).square().sum(0)
     return estimates[0], (squares - 1.0 / count).clamp(min=0.0) * count / (count - 1)
-
-
-def _log_mean_exp(log_w: Tensor, dim: int = 0) -> Tensor:
-    return log_w.logsumexp(dim) - math.log(log_w.shape[dim])
 
 
 @one_thread()

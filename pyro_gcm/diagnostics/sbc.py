@@ -10,17 +10,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyro
 import torch
-from pyro import poutine
 from scipy.stats import chisquare
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from pyro_gcm._utils.torch_state import Randomness, evaluating, one_thread
+from pyro_gcm._utils.torch_state import evaluating, one_thread
 from pyro_gcm._utils.validation import ArrayLike, matrix, one_of, positive_int, seed_of
-from pyro_gcm.inference import unannounced
-from pyro_gcm.inference.reading import of
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.prediction.predicted import Predicted
@@ -146,7 +142,7 @@ def simulation_based_calibration(
     draw: Any = sampler or partial(model.cost_posterior, progress=False)
     with torch.no_grad(), evaluating(model):
         # Not `seed` itself, because a sampler with the same generator could repeat the true draws.
-        truth = _simulated(model, size, x, r, _next_seed(seeds))
+        truth = _simulated(model, size, x, r, seeds)
         ranks: list[dict[str, Tensor]] = []
         vary: set[str] = set()
         count = len(truth["y"])
@@ -168,59 +164,19 @@ def simulation_based_calibration(
     return SBCResult(pd.DataFrame(columns), num_draws, frozenset(columns) - vary)
 
 
-#: Draws of a row's sites, of which one is chosen that agrees with the observed sites.
-_POOL = 1024
-
-
 def _simulated(
-    model: Any, size: int | None, x: Tensor | None, r: Any, seed: int
+    model: Any, size: int | None, x: Tensor | None, r: Any, seeds: torch.Generator
 ) -> dict[str, Tensor]:
-    """Draws of all sites of rows, on the device of the model, given observed sites beside y.
-
-    Each row has a draw of its own of the sites that all rows share, from the guide, as in a
-    posterior.
-    """
-    drawn = model.simulate(size, x=x, r=r, seed=seed)
+    """Draws of all sites of rows, on the device of the model, given observed sites beside y."""
+    drawn = model.simulate(size, x=x, r=r, seed=_next_seed(seeds))
     given = {"x": drawn.get("x", x), "r": drawn.get("r", r)}
-    columns: Any = {n: torch.as_tensor(v).to(model.base_samples.samples) for n, v in given.items()}
-    observed = [n for n in model.observed(model.prediction_plan) if n not in ("x", "r")]
-    if not observed and not model.shared_sites():
-        return {name: value.to(model.device) for name, value in (drawn | columns).items()}
-    shared: dict[str, Tensor] = {}
-
-    def draw(name: str, q: Any) -> Tensor:
-        shared[name] = of(q).sample((len(columns["x"]),))
-        return shared[name]
-
-    with Randomness(seed, model.device).in_use(), unannounced():
-        model.guide_shared(draw)
-        rows = [
-            _chosen(
-                model,
-                {name: column[i : i + 1] for name, column in columns.items()},
-                {name: value[i] for name, value in shared.items()},
-                observed,
-            )
-            for i in range(len(columns["x"]))
-        ]
-    return {name: torch.cat([row[name] for row in rows]) for name in rows[0]} | columns | shared
-
-
-def _chosen(
-    model: Any, row: Any, known: dict[str, Tensor], observed: Sequence[str]
-) -> dict[str, Tensor]:
-    """One of many draws of a row, in proportion to the densities of its observed sites."""
-    program = poutine.condition(model.model, data=known)
-    with pyro.plate("draws", _POOL, dim=-2):
-        trace = poutine.trace(program).get_trace(**row)
-    trace.compute_log_prob(lambda name, _: name in observed)
-    log_w = torch.zeros(_POOL, 1, device=model.device)
-    for name in observed:
-        log_w = log_w + trace.nodes[name]["log_prob"]
-    which = int(torch.multinomial(log_w[:, 0].softmax(0), 1))
-    latent = set(trace.stochastic_nodes) - {"draws", "data", *known}
-    values: dict[str, Any] = {name: trace.nodes[name]["value"] for name in latent}
-    return {n: v.expand(_POOL, 1, *v.shape[2:])[which] for n, v in values.items()}
+    given = {n: torch.as_tensor(v).to(model.base_samples.samples) for n, v in given.items()}
+    if model.shared_sites() or {*model.observed(model.prediction_plan)} - {"x", "r"}:
+        draw = partial(model.posterior, num_samples=1, progress=False)  # of which y is not known
+        rows = zip(given["x"].split(1), given["r"].split(1), strict=True)
+        every = [draw(*row, seed=_next_seed(seeds)).sites for row in rows]
+        drawn = {name: torch.cat([each[name][0] for each in every]) for name in every[0]}
+    return {name: value.to(model.device) for name, value in (drawn | given).items()}
 
 
 def _symmetry(ranks: Any, num_draws: int) -> float:

@@ -75,8 +75,9 @@ def plot_ranks(
 
     If the posterior is correct, the ranks are uniform on 0..num_draws (Talts et al. 2018), and each
     bin is outside the band with a probability of at most 1 %. There are about 20 bins, that contain
-    equally many ranks where that is possible, and the band follows how many. A high middle indicates a posterior
-    that is too wide, a low middle one that is too narrow, and a slope one that is biased.
+    equally many ranks where that is possible, and the band follows how many. A high middle
+    indicates a posterior that is too wide, a low middle one that is too narrow, and a slope one
+    that is biased.
 
     :param ranks: number of draws below the true value, integers in 0..num_draws, [n].
     :param num_draws: number of posterior draws behind every rank.

@@ -18,7 +18,6 @@ from pyro_gcm.estimators.directions import (
     index_of,
 )
 from pyro_gcm.estimators.estimator import MonotoneEstimator, bands_of, in_numpy
-from pyro_gcm.estimators.plans import gcm_plan
 from pyro_gcm.estimators.targets import Array
 
 if TYPE_CHECKING:
@@ -32,8 +31,6 @@ class Answers(MonotoneEstimator):
     prior: Any = "members"
     members: int = 8
     dropout: float | None = None
-
-    _plan = gcm_plan
 
     def required(
         self,

@@ -17,15 +17,13 @@ from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import shown
 from pyro_gcm.estimators.after_training import (
     best_steepness,
-    check_calibrate,
     make_steeper,
     match_base_rate,
 )
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.estimator import MonotoneEstimator
-from pyro_gcm.estimators.plans import igcm_plan
 from pyro_gcm.estimators.targets import Array, Values, check_labels, row_weights, target_column
-from pyro_gcm.estimators.training import Trained, TrainingPlan, TrainingRows
+from pyro_gcm.estimators.training import Trained, TrainingRows
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -124,9 +122,6 @@ class BinaryOutcome(ClassOutcome):
         self._learn(given._replace(y=outcome, weight=weight), self.response)
         self.classes_, self.event_column_ = classes, event
         return self
-
-    def _check_plan(self, plan: TrainingPlan) -> None:
-        check_calibrate(self.calibrate, plan.left_out)
 
     def _calibrate(
         self, fitted: Trained, rows: TrainingRows, steepness: float | None
@@ -280,5 +275,3 @@ class IGCMClassifier(BinaryOutcome):
     >>> model.fit(X, ["yes"] * 20 + ["no"] * 20).predict_proba(X).shape
     (40, 2)
     """
-
-    _plan = igcm_plan

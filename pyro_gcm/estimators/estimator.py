@@ -16,12 +16,13 @@ from torch import Tensor
 
 from pyro_gcm._utils.validation import positive_int, share, warn_user
 from pyro_gcm.data.tables import Table, as_frame, known_name, read_table
-from pyro_gcm.estimators.after_training import standard_error, warn_of_directions
+from pyro_gcm.estimators.after_training import check_calibrate, standard_error, warn_of_directions
 from pyro_gcm.estimators.directions import categories, directions
 from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
+from pyro_gcm.estimators.plans import plan_of
 from pyro_gcm.estimators.state import FittedState
 from pyro_gcm.estimators.targets import Array, row_weights, target_column
-from pyro_gcm.estimators.training import Trained, TrainingPlan, TrainingRows, trained
+from pyro_gcm.estimators.training import Trained, TrainingRows, trained
 from pyro_gcm.inference.training_data import copies, weighed
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.models.members import CROSSED_ROWS
@@ -80,7 +81,7 @@ class MonotoneEstimator(FittedState):
     """A model of one kind behind the interface of scikit-learn, and the options of every kind.
 
     A subclass adds its own options as fields of a dataclass, whose constructor scikit-learn reads,
-    says how a model is made of them (`_plan`), and in `fit` what y is.
+    and says in `fit` what y is; `plans.plan_of` makes a model of the options.
     """
 
     monotonic_cst: Any = None
@@ -96,10 +97,6 @@ class MonotoneEstimator(FittedState):
     random_state: Any = 0
     device: str = "auto"
     verbose: bool = False
-
-    def _plan(self, response: str | Response, rows: TrainingRows) -> TrainingPlan:
-        """How a model is made and trained, see `training.gcm_plan`."""
-        raise NotImplementedError
 
     def _settled(
         self, response: str | Response, rows: TrainingRows, *, seed: int, **common: Any
@@ -131,8 +128,8 @@ class MonotoneEstimator(FittedState):
         rows = TrainingRows(*encoding(columns), y, weights, widths, encoding.ordered, groups)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         common: Any = {"device": self.device, "progress": bool(self.verbose)}
-        plan = self._plan(self._settled(response, rows, seed=seed, **common), rows)
-        self._check_plan(plan)
+        plan = plan_of(self, self._settled(response, rows, seed=seed, **common), rows)
+        check_calibrate(getattr(self, "calibrate", False), plan.left_out)
         trainings, steepness = list[Trained](), None
         for number in range(1 + count):
             drawn = rows.resampled(seed + number) if number else rows
@@ -149,9 +146,6 @@ class MonotoneEstimator(FittedState):
         self.n_iter_ = len(history)
         self.training_ = {"rows": len(y), "loss": float(history[-1]["loss"])}
         self._look_back(trainings[0], rows)
-
-    def _check_plan(self, plan: TrainingPlan) -> None:
-        """Refuse options that do not go with the plan; there are none by default."""
 
     def _calibrate(
         self, fitted: Trained, rows: TrainingRows, steepness: float | None

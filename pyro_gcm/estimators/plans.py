@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -114,30 +115,55 @@ def _matrix(name: str, columns: ArrayLike) -> Tensor:
     return found
 
 
-def gcm_plan(options: Any, response: str | Response, rows: TrainingRows) -> TrainingPlan:
-    """A GCM, of members or with another prior, as the options of an estimator have it.
+def plan_of(options: Any, response: str | Response, rows: TrainingRows) -> TrainingPlan:
+    """How the options of an estimator have a model made and trained on rows.
+
+    That is a GCM of members, or one that is trained with the defaults of `fit` but for the options
+    that are given: a GCM with another prior, or an IGCM for options without one.
 
     :param response: as `GCM` takes it.
     """
-    p0 = getattr(options, "cured", None)
-    # Several costs have late events that pass for ones that never come.
-    event = {} if p0 is None else {"alternatives": 1, "costs": 1}
-    if not isinstance(options.prior, str) or options.prior != "members":
-        return _plain(options, response, rows, GCM, prior=options.prior, p0=p0, **event)
-    training, sizes, stops = _asked(options)
-    if options.dropout is not None:
-        training["dropout"] = options.dropout
-    if "hidden" in sizes:
-        sizes["width"] = sizes.pop("hidden")
-    members = positive_int("members", options.members)
-    settings = MemberSettings.for_response(response, *rows.shape, count_numeric(rows.x))
-    settings = replace(settings, members=members, **{**event, **sizes}, **training)
-    searches, count = options.epochs is None, rows.shape[0]
-    if searches:
-        warn_of_few(count)
-    own: Any = {"ordered": rows.ordered, "searches": searches, "p0": p0}
-    plan = members_plan(settings, response, rows.shape, stops, **own)
-    return replace(plan, prior=PRIOR if count in FEW_ROWS else 0.0)
+    stops = yes_no_or_auto("early_stopping", options.early_stopping)
+    if stops == "auto" and options.epochs is not None:
+        stops = False  # a number of epochs that was asked for is not looked for
+    training: Any
+    sizes: Any
+    training, sizes = (
+        {n: check(n, v) for n, check in of.items() if (v := getattr(options, n)) is not None}
+        for of in (_OF_TRAINING, _OF_MODELS)
+    )
+    if (p0 := getattr(options, "cured", None)) is not None:
+        # Several costs have late events that pass for ones that never come.
+        sizes = {"alternatives": 1, "costs": 1, **sizes}
+    count, x_dim, r_dim = rows.shape
+    prior: Any = getattr(options, "prior", None)
+    if isinstance(prior, str) and prior == "members":
+        if options.dropout is not None:
+            training["dropout"] = options.dropout
+        if "hidden" in sizes:
+            sizes["width"] = sizes.pop("hidden")
+        sizes["members"] = positive_int("members", options.members)
+        settings: Any = MemberSettings.for_response(response, *rows.shape, count_numeric(rows.x))
+        searches = options.epochs is None
+        if searches:
+            warn_of_few(count)
+        more: Any = {"ordered": rows.ordered, "searches": searches, "p0": p0}
+        settings = replace(settings, **sizes, **training)
+        plan = members_plan(settings, response, rows.shape, stops, **more)
+        return replace(plan, prior=PRIOR if count in FEW_ROWS else 0.0)
+    searches = stops is not False and count >= CROSSED_ROWS.start
+    if searches and rows.groups is not None:
+        raise ValueError(
+            "groups are held out together by members alone (prior='members'): pass epochs=, so "
+            "that no rows are held out, or groups=None"
+        )
+    make: Any = partial(GCM, prior=prior, p0=p0) if hasattr(options, "prior") else IGCM
+
+    def build(seed: int) -> tuple[GCM | IGCM, dict[str, Any]]:
+        model = make(x_dim, r_dim, response=deepcopy(response), seed=seed, **sizes)
+        return model, {**vars(model.training_defaults(count)), **training}
+
+    return TrainingPlan(build, searches=searches)
 
 
 def members_plan(
@@ -210,46 +236,3 @@ def build_members(
     sizes: Any = {"alternatives": settings.alternatives, "costs": settings.costs}
     parts: Any = {"members": encoder, "response": response, "revenue_map": maps, "p0": p0}
     return MemberGCM(x_dim, r_dim, seed=seed, **sizes, **parts)
-
-
-def igcm_plan(options: Any, response: str | Response, rows: TrainingRows) -> TrainingPlan:
-    """An IGCM, as the options of an estimator have it; see `gcm_plan`."""
-    return _plain(options, response, rows, IGCM)
-
-
-def _plain(
-    options: Any,
-    response: str | Response,
-    rows: TrainingRows,
-    make: Callable[..., GCM | IGCM],
-    **parts: Any,
-) -> TrainingPlan:
-    """A model that is trained with the defaults of `fit`, but for the options that are given.
-
-    Its epochs are searched for unless they are given or rows are few.
-    """
-    (training, sizes, stops), (count, x_dim, r_dim) = _asked(options), rows.shape
-    searches = stops is not False and count >= CROSSED_ROWS.start
-    if searches and rows.groups is not None:
-        raise ValueError(
-            "groups are held out together by members alone (prior='members'): pass epochs=, so "
-            "that no rows are held out, or groups=None"
-        )
-
-    def build(seed: int) -> tuple[GCM | IGCM, dict[str, Any]]:
-        model = make(x_dim, r_dim, response=deepcopy(response), seed=seed, **{**parts, **sizes})
-        return model, {**vars(model.training_defaults(count)), **training}
-
-    return TrainingPlan(build, searches=searches)
-
-
-def _asked(options: Any) -> tuple[dict[str, Any], dict[str, Any], bool | str]:
-    """Options of the training and sizes of the model without those that are None; when it stops."""
-    stops = yes_no_or_auto("early_stopping", options.early_stopping)
-    if stops == "auto" and options.epochs is not None:
-        stops = False  # a number of epochs that was asked for is not looked for
-    training, sizes = (
-        {n: check(n, v) for n, check in of.items() if (v := getattr(options, n)) is not None}
-        for of in (_OF_TRAINING, _OF_MODELS)
-    )
-    return training, sizes, stops

@@ -17,7 +17,7 @@ from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import as_tensor, one_of, positive_int, share, vector
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.estimator import MonotoneEstimator, in_numpy
-from pyro_gcm.estimators.plans import igcm_plan
+from pyro_gcm.estimators.plans import plan_of
 from pyro_gcm.estimators.targets import Array, row_weights, target_numbers
 from pyro_gcm.estimators.training import Trained, TrainingRows
 from pyro_gcm.inference import fit
@@ -210,7 +210,7 @@ class GCMRegressor(RealOutcome, Answers):
         held, learn = rows.parted(VALIDATION, _MOST_ROWS, seed)
         scores = {}
         for name in CHOICES:
-            model, options = self._plan(name, learn).build(seed)
+            model, options = plan_of(self, name, learn).build(seed)
             stops = {"patience": PATIENCE, "schedule": SCHEDULE}
             more = {"validation": tuple(held[:3]), "seed": seed, "sample_weight": learn.weight}
             # The weights that are best for the others are kept.
@@ -301,8 +301,6 @@ class IGCMRegressor(RealOutcome):
     >>> model.fit(X, [0.5 * i for i in range(40)]).predict(X).shape
     (40,)
     """
-
-    _plan = igcm_plan
 
 
 def _is_unusual(y: Tensor) -> bool:

@@ -17,8 +17,7 @@ from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.kinds import outcomes_of
 from pyro_gcm.report.directions import audited, curves, explained
 from pyro_gcm.report.page import Block, Paragraph, Section, Table, page
-from pyro_gcm.report.quality_of_classes import of_classes, of_levels
-from pyro_gcm.report.quality_of_numbers import of_numbers, of_times
+from pyro_gcm.report.quality import of_classes, of_levels, of_numbers, of_times
 from pyro_gcm.report.subject import Subject, amount, counted, listed, percent, quoted
 
 if TYPE_CHECKING:

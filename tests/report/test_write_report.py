@@ -20,7 +20,7 @@ from pyro_gcm.audit import audit_table
 from pyro_gcm.cli import main
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.estimators import GCMClassifier, GCMOrdinal, IGCMClassifier
-from pyro_gcm.report import WrittenReport, quality_of_numbers, write_report
+from pyro_gcm.report import WrittenReport, quality, write_report
 from pyro_gcm.report.page import Facts
 from pyro_gcm.report.subject import Subject
 
@@ -299,13 +299,13 @@ def test_levels_of_text_in_a_series_are_told(rows: pd.DataFrame, tmp_path: Path)
 
 
 def of_times(monkeypatch: pytest.MonkeyPatch, horizon: float, scores: dict[str, float]) -> Any:
-    monkeypatch.setattr(quality_of_numbers, "_curves", lambda subject: None)
+    monkeypatch.setattr(quality, "_curves", lambda subject: None)
     model = SimpleNamespace(response=SimpleNamespace(reference=horizon))
     y = SurvivalTimes.right_censored([1.0, 2.0, 3.0, 7.0], [True, False, True, False])
     estimator = SimpleNamespace(response="survival", model_=model)
     subject = Subject(estimator, pd.DataFrame({"a": np.zeros(4)}), y, "years")
     subject.__dict__ |= {"predictions": np.full(4, 0.3), "scores": scores}
-    return quality_of_numbers.of_times(subject)
+    return quality.of_times(subject)
 
 
 def test_a_horizon_that_no_row_was_watched_to_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from pyro_gcm._utils.torch_state import evaluating, one_thread
-from pyro_gcm._utils.validation import ArrayLike, matrix, one_of, positive_int, seed_of
+from pyro_gcm._utils.validation import ArrayLike, matrix, positive_int, seed_of
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.prediction.predicted import Predicted
@@ -92,7 +92,6 @@ def simulation_based_calibration(
     *,
     size: int | None = None,
     num_draws: int = 99,
-    sites: Sequence[str] | None = None,
     sampler: Callable[..., Mapping[str, Tensor]] | None = None,
     batch_size: int = 256,
     seed: int = 0,
@@ -104,7 +103,7 @@ def simulation_based_calibration(
     given the row's x, r and y. So are quantities that the coordinates say nothing of, one by one
     (Modrák et al. 2023, Simulation-based calibration checking for Bayesian computation: the choice
     of test quantities): log p(y | z, r) with the costs integrated out (log p(y | z, k) for `IGCM`)
-    and, if costs are ranked, log p(y | z, c, r) depend on the data and detect draws from the prior;
+    and log p(y | z, c, r) depend on the data and detect draws from the prior;
     log p(c | z), or log p(c | z, x), detects a z and a c of different draws, each right by itself.
 
     :param model: a `GCM` or `IGCM`, trained or not.
@@ -112,9 +111,8 @@ def simulation_based_calibration(
     :param r: [n, r_dim], for a `GCM` with such a prior; an `IGCM` draws r.
     :param size: number of simulations for prior "standard", which draws x and r.
     :param num_draws: number of posterior draws; preferably one less than a highly composite number.
-    :param sites: which of "z", "k" and "c" to rank; all by default.
     :param sampler: function (x, r, y, *, num_samples, seed) -> draws by site, z [S, B, D] (and k
-        [S, B, K]) and, if they are ranked, c [S, B, (G,) K] in the units of `simulate`;
+        [S, B, K]) and c [S, B, (G,) K] in the units of `simulate`;
         `model.cost_posterior` by default; `partial(guide_draws, model)` tests
         the guide.
     :param batch_size: maximum number of simulations in a call of the sampler.
@@ -125,9 +123,6 @@ def simulation_based_calibration(
     """
     informed = model.prediction_plan.informed
     latents = (*(name for name in model.latent_shapes() if name not in informed), "c")
-    for site in sites or ():
-        one_of("sites", site, latents)
-    sites = [site for site in latents if sites is None or site in sites]
     if r is not None and "k" in latents:
         raise ValueError("r must be left out: in IGCM it depends on k, and is drawn with it")
     num_draws = positive_int("num_draws", num_draws)
@@ -153,10 +148,8 @@ def simulation_based_calibration(
                 part = {site: value[index] for site, value in truth.items()}
                 data = part["x"], part["r"], part["y"]
                 draws = draw(*data, num_samples=num_draws, seed=_next_seed(seeds))
-                wanted = [site for site in latents if site in sites or site != "c"]
-                both = {site: _stacked(site, part[site], draws, num_draws) for site in wanted}
-                ranked = dict(_coordinates(both, sites))
-                ranked.update(_log_densities(model, data, both, "c" in sites))
+                both = {site: _stacked(site, part[site], draws, num_draws) for site in latents}
+                ranked = dict(_coordinates(both)) | _log_densities(model, data, both)
                 vary |= {name for name, values in ranked.items() if (values != values[0]).any()}
                 ranks.append({name: _ranks(values, seeds) for name, values in ranked.items()})
                 bar.update(len(index))
@@ -219,31 +212,28 @@ def _stacked(site: str, true: Tensor, draws: Mapping[str, Tensor], num_draws: in
     return torch.cat([true.unsqueeze(0), value])
 
 
-def _coordinates(both: Mapping[str, Tensor], sites: Sequence[str]) -> Iterator[tuple[str, Tensor]]:
+def _coordinates(both: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     """Every coordinate of the sites, [1 + S, B], by name."""
-    for site in sites:
-        for place in np.ndindex(*both[site].shape[2:]):
-            yield f"{site}[{','.join(map(str, place))}]", both[site][(..., *place)]
+    for site, values in both.items():
+        for place in np.ndindex(*values.shape[2:]):
+            yield f"{site}[{','.join(map(str, place))}]", values[(..., *place)]
 
 
 def _log_densities(
-    model: OrderEventModel,
-    data: tuple[Tensor, Tensor, Tensor],
-    latents: Mapping[str, Tensor],
-    with_cost: bool,
+    model: OrderEventModel, data: tuple[Tensor, Tensor, Tensor], latents: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
     """log p(y | z, r or k) with the costs integrated out and given, and log p(c|z), [1 + S, B]."""
     x, r, y = data
     known = {site: values for site, values in latents.items() if site != "c"}
     replayed = Predicted(model, model.prediction_plan, known=known).read(x, r)
     p_y, p_c, name = replayed.p_y, replayed.left["c"].fn, "k" if "k" in latents else "r"
-    log_p = {f"log p(y|z, {name})": p_y.log_prob(y)}
-    if with_cost:
-        units, c = model.cost_units(r), latents["c"]
-        c = c if units is None else units.to_standard(c)
-        log_p[f"log p(y|z, c, {name})"] = p_y.given_cost(c).log_prob(y)
-        log_p["log p(c|z)"] = p_c.log_prob(c)
-    return log_p
+    units, c = model.cost_units(r), latents["c"]
+    c = c if units is None else units.to_standard(c)
+    return {
+        f"log p(y|z, {name})": p_y.log_prob(y),
+        f"log p(y|z, c, {name})": p_y.given_cost(c).log_prob(y),
+        "log p(c|z)": p_c.log_prob(c),
+    }
 
 
 def _ranks(values: Tensor, generator: torch.Generator) -> Tensor:

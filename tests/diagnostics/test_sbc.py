@@ -122,13 +122,6 @@ def test_costs_that_contradict_y_are_found() -> None:
     assert (p_values[["z[0]", "z[1]", "log p(y|z, r)"]] > 1e-3).all()
 
 
-def test_sites_are_chosen() -> None:
-    model, likelihoods = linear(GCM), ["log p(y|z, r)", "log p(y|z, c, r)", "log p(c|z)"]
-    for site, names in (("z", ["z[0]", "z[1]", likelihoods[0]]), ("c", ["c[0]", *likelihoods])):
-        found = calibration(model, 50, sampler=partial(gaussian_posterior, model), sites=(site,))
-        assert list(found.ranks.columns) == names
-
-
 def test_default_sampler_is_the_cost_posterior_of_the_model() -> None:
     model = linear(GCM)
     asked = []
@@ -217,7 +210,6 @@ def test_wrong_draws_are_refused() -> None:
 
 def test_wrong_inputs_are_refused_before_anything_is_drawn() -> None:
     for kind, options, message in (
-        (GCM, {"sites": ("z", "k")}, r"sites must be one of \['z', 'c'\], got 'k'"),
         (GCM, {"num_draws": 100}, r"divides num_draws \+ 1 = 101"),
         (GCM, {"x": rows(9), "r": revenues(9)}, "5 of 9 simulations for each"),
         (GCM, {"size": 50}, "simulate needs x in place of size"),

@@ -9,7 +9,8 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -72,6 +73,22 @@ for _command in _COMMANDS:
     _add(_command)
 
 
+@contextmanager
+def any_text() -> Iterator[None]:
+    """Inside, what a console cannot show is printed as an escape, such as "\\u50b5"."""
+    streams = [s for s in (sys.stdout, sys.stderr) if isinstance(s, io.TextIOWrapper)]
+    before = [(stream, stream.errors) for stream in streams]
+    try:
+        for stream in streams:
+            stream.reconfigure(errors="backslashreplace")
+        yield
+    finally:
+        for stream, errors in before:
+            with suppress(OSError, ValueError):  # closed, or nobody reads it any more
+                stream.reconfigure(errors=errors)
+
+
+@any_text()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
@@ -92,9 +109,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         tell("warning: " + " ".join(str(message).split()))
 
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # what it lacks is an escape, such as "\\u50b5"
-            stream.reconfigure(errors="backslashreplace")
     if sys.stderr is None:  # closed: what belongs there must not go to stdout
         sys.stderr = io.StringIO()
     if sys.stdout is None:

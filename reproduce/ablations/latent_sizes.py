@@ -6,19 +6,18 @@ Under the published protocol, and under the training that is behind the paper's 
 from __future__ import annotations
 
 import json
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from reproduce import published
 from reproduce.intervals import Interval, mean_interval, mean_intervals, samples
-from reproduce.methods import METHODS, methods_of
-from reproduce.released import training as released
+from reproduce.methods import methods_of
+from reproduce.public import PROTOCOLS
 from reproduce.rendering.markdown import beside, markdown, number, shown
 from reproduce.rendering.tables import paper_cells
 from reproduce.runs import Settings
-from reproduce.study import Protocols, Study, named
+from reproduce.study import Protocols, Study
 from reproduce.tasks import PAPER
 
 LATENT_DIMENSIONS = (4, 8, 12, 16)
@@ -26,18 +25,6 @@ SAMPLE_NUMBERS = (8, 16, 24, 32)
 COLUMNS = {d: f"D = {d}" for d in LATENT_DIMENSIONS}
 #: The "northeast" of the paper's tables: D is at least, N at most this.
 NORTHEAST = (12, 16)
-
-
-def _cells(own: Settings, *numbers: str) -> list[Settings]:
-    """Every D and N, the other settings as they are.
-
-    :param numbers: the settings that N is the value of.
-    """
-    return [
-        {**own, "z_dim": d, **dict.fromkeys(numbers, n)}
-        for d in LATENT_DIMENSIONS
-        for n in SAMPLE_NUMBERS
-    ]
 
 
 def with_sizes(table: pd.DataFrame) -> pd.DataFrame:
@@ -92,34 +79,30 @@ def _contrast(cells: pd.DataFrame, inside: pd.Series) -> str:
     return shown(mean_interval(means[True] - means[False]))
 
 
-_study = partial(
-    Study,
-    *("ablation", str(__doc__), ["adult"]),
-    {name: METHODS[name] for name in methods_of("ablation")},
-    page="5",
-    counted="seeds",
-    variant="published",
-    splits=named("fixed"),
-)
+def _study(protocol: str, file: str, *numbers: str) -> Study:
+    """A protocol of the public data sets, on Adult and with every D and N.
+
+    :param numbers: the settings that N is the value of.
+    """
+    whole = PROTOCOLS[protocol]
+
+    def settings(name: str, method: str) -> list[Settings]:
+        own = next(iter(whole.settings(name, method)))
+        return [
+            {**own, "z_dim": d, **dict.fromkeys(numbers, n)}
+            for d in LATENT_DIMENSIONS
+            for n in SAMPLE_NUMBERS
+        ]
+
+    methods = dict.fromkeys(methods_of("ablation"))
+    known: Any = {"datasets": ["adult"], "methods": methods, "page": "5", "settings": settings}
+    return replace(whole, name="ablation", about=str(__doc__), file=file, **known)
+
+
 STUDY = Protocols(
     "protocol",
     {
-        "published": _study(
-            run=published.run,
-            protocol="published",
-            settings=lambda name, method: _cells(
-                published.settings_of(name, method)[0], "num_particles", "num_samples"
-            ),
-            quick=published.QUICK,
-        ),
-        "released": _study(
-            run=released.run,
-            quick_count=2,
-            protocol="released",
-            settings=lambda name, method: _cells(released.settings_of(name, method)[0], "draws"),
-            quick=released.QUICK,
-            file="ablation_released",
-            together=released.together,
-        ),
+        "published": _study("published", "ablation", "num_particles", "num_samples"),
+        "released": _study("released", "ablation_released", "draws"),
     },
 )

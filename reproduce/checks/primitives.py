@@ -89,13 +89,13 @@ def runs(arguments: str, primitive: Primitive, part: int, parts: int) -> Iterato
         draw = torch.Generator().manual_seed(part)
         for number in range(PAIRS // parts // BLOCK):
             if number % 2:
-                keys = torch.randint(low, high, (BLOCK,), generator=draw)
+                x = at(torch.randint(low, high, (BLOCK,), generator=draw), dtype)
             else:
                 ends = max(primitive.low, -_MIDDLE), min(primitive.high, _MIDDLE)
-                share = torch.rand(BLOCK, generator=draw, dtype=torch.float64)
-                drawn = ends[0] + (ends[1] - ends[0]) * share
-                keys = drawn.abs().view(torch.int64) * drawn.sign().long()
-            yield at(torch.stack([keys, keys + 1], 1).clamp(low, high), dtype)
+                share = torch.rand(BLOCK, generator=draw, dtype=dtype)
+                x = ends[0] + (ends[1] - ends[0]) * share
+            pair = torch.stack([x, torch.nextafter(x, torch.full_like(x, math.inf))], 1)
+            yield pair.clamp(primitive.low, primitive.high)
 
 
 def judged(primitive: Primitive, x: Tensor, layouts: bool) -> dict[str, float]:

@@ -282,18 +282,15 @@ def report(table: pd.DataFrame, part: str) -> str:
     own = table[table["dataset"] == part].astype({"value": float})
     several, first = own["variant"].nunique() > 1, PARTS[part][1][0]
     names, lines = known_first(own["metric"]), []
-    for variant, rows in own.groupby("variant", sort=False):
-        scores = rows.pivot(index="seed", columns=["metric", "method"], values="value")
-        for method in rows["method"].unique():
-            line = [str(variant), method] if several else [method]
-            for name in names:
-                values = scores[name].get(method)
-                line.append("" if values is None else _cell(values.mean(), values.std()))
-            gain = scores["log score"][method] - scores["log score"][first]
-            error = gain.std() / len(gain) ** 0.5
-            lines.append([*line, "" if method == first else _cell(gain.mean(), error)])
-    gained = f"log score, gain over {first} (standard error)"
-    return markdown([*(["Data"] if several else []), "Model", *names, gained], lines)
+    wide = own.pivot(index="seed", columns=["variant", "method", "metric"], values="value")
+    for variant, method in dict.fromkeys(zip(own["variant"], own["method"], strict=True)):
+        scores = wide[variant, method]
+        gain = scores["log score"] - wide[variant, first]["log score"]
+        cells = (_cell(scores[n].mean(), scores[n].std()) if n in scores else "" for n in names)
+        gained = "" if method == first else _cell(gain.mean(), gain.std() / len(gain) ** 0.5)
+        lines.append([*([variant] if several else []), method, *cells, gained])
+    head = [*(["Data"] if several else []), "Model", *names]
+    return markdown([*head, f"log score, gain over {first} (standard error)"], lines)
 
 
 def _cell(mean: float, spread: float) -> str:

@@ -153,19 +153,14 @@ def _isotonic(learn: Table, seed: int) -> Predict:
     1{y <= t} on the score. The scores of the training rows are of boosters that did not see them.
     """
     x, y = learn.columns, learn.y
+    models = judged.boosters(HistGradientBoostingRegressor, learn, seed, _TREES)
     folds = KFold(_FOLDS, shuffle=True, random_state=seed)
-
-    def made(trees: int) -> HistGradientBoostingRegressor:
-        options: Any = {"early_stopping": False, "random_state": seed}
-        options |= {"monotonic_cst": learn.directions, "max_iter": trees}
-        return HistGradientBoostingRegressor(**options)
-
-    stages = np.stack([cross_val_predict(made(trees), x, y, cv=folds) for trees in _TREES])
-    best = int(np.square(stages - y).mean(1).argmin())
-    booster = made(_TREES[best]).fit(x, y)
+    unseen = np.stack([cross_val_predict(model, x, y, cv=folds) for model in models])
+    best = int(np.square(unseen - y).mean(1).argmin())
+    booster = models[best].fit(x, y)
     # Between two scores of the training rows, a straight line between their distributions.
     values, falling = np.unique(y), {"increasing": False, "out_of_bounds": "clip"}
-    curves = [IsotonicRegression(**falling).fit(stages[best], y <= value) for value in values]
+    curves = [IsotonicRegression(**falling).fit(unseen[best], y <= value) for value in values]
 
     def predict(rows: Table) -> Predicted:
         score = booster.predict(rows.columns)

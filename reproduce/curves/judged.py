@@ -59,6 +59,12 @@ def study(
     return Study(*(name, str(about), datasets, methods, run, page), quick={"rows": 150}, **options)
 
 
+def boosters(make: Callable[..., Any], learn: Table, seed: int, trees: Iterable[int]) -> list[Any]:
+    """Boosters of scikit-learn with the directions of a table, one for each number of trees."""
+    options: Any = {"monotonic_cst": learn.directions, "random_state": seed}
+    return [make(max_iter=count, early_stopping=False, **options) for count in trees]
+
+
 def report(table: pd.DataFrame, name: str, columns: str) -> str:
     """Metrics of one data set, as `COLUMNS` has them."""
     from reproduce.studies import STUDIES  # which have those of this file

@@ -49,10 +49,8 @@ def _proportional_odds(learn: Table, seed: int) -> Predict:
     from statsmodels.miscmodels.ordinal_model import OrderedModel
 
     units = StandardScaler().fit(learn.columns)
-    x, (seen, y) = (
-        units.transform(learn.columns),
-        np.unique(learn.y.astype(int), return_inverse=True),
-    )
+    x = units.transform(learn.columns)
+    seen, y = np.unique(learn.y.astype(int), return_inverse=True)
     # Columns that no constant and no earlier columns make up.
     triangle = np.linalg.qr(np.hstack([np.ones((len(x), 1)), x]), "r")
     pivots = np.abs(np.diag(triangle))[1:] > 1e-9 * len(x)
@@ -100,7 +98,8 @@ def _neural(learn: Table, seed: int) -> Predict:
     x, y = tensor(learn), torch.tensor(learn.y.astype(int))
     held = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed)) < 0.15 * len(y)
 
-    def train(epochs: int, fitted: Tensor, judged: Tensor | None) -> tuple[CumulativeLink, int]:
+    def train(epochs: int, fitted: Tensor) -> tuple[CumulativeLink, list[float]]:
+        """A network, and its loss on the rows held out after each epoch."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model, losses = CumulativeLink(x.shape[1], learn.levels), []
@@ -112,13 +111,12 @@ def _neural(learn: Table, seed: int) -> Predict:
                     _loss(model(x[rows]), y[rows]).backward()
                     optimizer.step()
                 model.eval()
-                if judged is not None:
-                    with torch.no_grad():
-                        losses.append(float(_loss(model(x[judged]), y[judged])))
-        return model, 1 + int(np.argmin(losses)) if losses else epochs
+                with torch.no_grad():
+                    losses.append(float(_loss(model(x[held]), y[held])))
+        return model, losses
 
-    _, best = train(100, (~held).nonzero()[:, 0], held.nonzero()[:, 0])
-    model, _ = train(best, torch.arange(len(y)), None)
+    _, losses = train(100, (~held).nonzero()[:, 0])
+    model, _ = train(1 + int(np.argmin(losses)), torch.arange(len(y)))
 
     def predict(rows: Table) -> Array:
         with torch.no_grad():
@@ -157,18 +155,14 @@ def _event(learn: Table, event: Any, seed: int) -> Callable[[Array], Array]:
         rate = (y.sum() + 0.5) / (len(y) + 1.0)
         return lambda columns: np.full(len(columns), rate)
 
-    def made(trees: int) -> HistGradientBoostingClassifier:
-        options: Any = {"early_stopping": False, "random_state": seed}
-        options |= {"monotonic_cst": learn.directions, "max_iter": trees}
-        return HistGradientBoostingClassifier(**options)
-
+    models = judged.boosters(HistGradientBoostingClassifier, learn, seed, _TREES)
     folds: Any = {"cv": StratifiedKFold(min(_FOLDS, fewest), shuffle=True, random_state=seed)}
-    stages = [
-        cross_val_predict(made(trees), x, y, **folds, method="predict_proba") for trees in _TREES
+    losses = [
+        log_loss(y, cross_val_predict(model, x, y, **folds, method="predict_proba"))
+        for model in models
     ]
-    losses = [log_loss(y, probability) for probability in stages]
-    model = made(_TREES[int(np.argmin(losses))]).fit(x, y)
-    return lambda columns: model.predict_proba(columns)[:, 1]
+    best = models[int(np.argmin(losses))].fit(x, y)
+    return lambda columns: best.predict_proba(columns)[:, 1]
 
 
 METHODS: dict[str, Callable[[Table, int], Predict]] = {

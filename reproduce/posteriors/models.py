@@ -15,13 +15,6 @@ from pyro_gcm.responses import Ordinal, Survival
 from reproduce.posteriors.quadrature import Problem
 from reproduce.posteriors.references import PROBLEMS
 
-FAMILIES: dict[str, Any] = {
-    "normal": dist.Normal,
-    "logistic": dist.Logistic,
-    "laplace": dist.Laplace,
-}
-
-
 #: The end of a guide's name -> a network from so many columns to a distribution of z.
 NETWORKS: dict[str, Any] = {
     "": lambda columns, dim, hidden: nets.Conditional(dist.Normal, columns, (dim,), hidden),
@@ -50,7 +43,8 @@ def _prior(p: Problem) -> Part:
 
 def _costs(p: Problem, loc: float = 0.0, scale: float = 1.0) -> Part:
     """c ~ family(c_loc + c_slope z, c_scale), less `loc` and over `scale`."""
-    family, slope = FAMILIES[p.numbers["family"]], _array(p, "c_slope") / scale
+    family: Any = getattr(dist, p.numbers["family"].capitalize())
+    slope = _array(p, "c_slope") / scale
     width = _array(p, "c_scale") / scale
     center = (_array(p, "c_loc") - loc) / scale
 

@@ -232,10 +232,6 @@ class MemberGCM(GCM):
 
     # The story: what is read of x, and which map r goes through, depend on the member
 
-    def z_dist(self, x: Tensor | None) -> Any:
-        """p(z), the same for every x."""
-        return super().z_dist(x) if x is None else self.z_prior(x)
-
     def covariates(self, z: Tensor, x: Tensor) -> Tensor:
         """z and the member's encoding e_z(x) of x [B, x_dim], [..., B, K + H]."""
         return self.encoder(z, self.x_standardizer(x))

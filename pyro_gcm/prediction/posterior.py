@@ -112,11 +112,7 @@ class Target:
 
     def likelihood(self, draws: Draws, rows: Rows) -> Tensor:
         """Likelihood of y as a share of the bound of the response, [N, b], float64."""
-        p_y = draws.p_y
-        if isinstance(p_y, OrderEvent) and rows.y is not None:  # p of y = 1, 1 - p of y = 0
-            share = (p_y.probabilities64()[1] - (rows.y < 0.5).double()).abs()
-        else:
-            share = (draws.log_likelihood(rows) - (self.log_bound or 0.0)).exp()
+        share = (draws.log_likelihood(rows) - (self.log_bound or 0.0)).exp()
         return share.expand(draws.num_draws, len(rows.x))
 
     def complete(self, draws: Draws, rows: Rows) -> dict[str, Tensor]:
@@ -284,7 +280,7 @@ def _draw(target: Target, rows: Rows) -> PosteriorDraws:
             f"method='rejection' would need more than {PROPOSALS_PER_DRAW} proposals a draw for "
             f"{len(rare)} rows, whose outcomes have too small a probability: use 'auto'"
         )
-    # Where the rate is smaller, 1 - p of an outcome 0 has lost its digits.
+    # Of smaller rates too little is seen.
     error = torch.where(tally.rate > 1e-10, if_small(tally.rate_error), torch.inf)
     log_evidence = tally.rate.log() + (target.log_bound or 0.0)
     exact = _unweighted(target, draws, rows, tally.accepted, log_evidence, error, tally.proposed)

@@ -1,4 +1,4 @@
-"""The base of the distributions, and what stands for one that is left open, or built late."""
+"""The base of the distributions, and what stands for a site whose value is left open."""
 
 from __future__ import annotations
 

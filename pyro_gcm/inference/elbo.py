@@ -87,7 +87,7 @@ class ImportanceWeightedELBO(ELBO):
     def _get_trace(
         self, model: Program, guide: Program, args: Any, kwargs: Any
     ) -> tuple[Trace, Trace]:
-        if self._is_doubly:
+        if self.gradient == "dreg" and torch.is_grad_enabled():
             drawn = poutine.trace(guide).get_trace(*args, **kwargs)
             sites: Any = [*drawn.nodes.items()]
             for name, site in sites:
@@ -99,22 +99,15 @@ class ImportanceWeightedELBO(ELBO):
             guide = poutine.replay(guide, trace=drawn)
         return get_importance_trace("flat", self.max_plate_nesting, model, guide, args, kwargs)
 
-    @torch.no_grad()
-    def log_weights(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
-        """log w of every particle and datum, [N, B]; [N] if the sites share no plate."""
+    def row_losses(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
+        """Minus the bound of every datum, [B], of which `differentiable_loss` is the sum."""
         ((model_trace, guide_trace),) = self._get_traces(model, guide, args, kwargs)
-        log_p, log_q, _ = self._log_densities(model_trace, guide_trace)
-        return log_p - log_q
-
-    @property
-    def _is_doubly(self) -> bool:
-        """Whether a gradient is to be the doubly reparametrised one."""
-        return self.gradient == "dreg" and torch.is_grad_enabled()
-
-    def _log_densities(
-        self, model_trace: Trace, guide_trace: Trace
-    ) -> tuple[Tensor, Tensor, float]:
-        """log p and log q of every particle and datum, and the scale of the common plates."""
+        for site in _sites_of(guide_trace):
+            if not (site["is_observed"] or getattr(site["fn"], "has_rsample", False)):
+                raise ValueError(
+                    f"site '{site['name']}' of the guide has no reparametrised sampler "
+                    f"({type(site['fn']).__name__}); the bound cannot be differentiated through it"
+                )
         frames, several = _common_frames(model_trace), self.num_particles > 1
         # The particles are the outermost dimension.
         sizes = {-int(self.max_plate_nesting): self.num_particles} if several else {}
@@ -122,7 +115,8 @@ class ImportanceWeightedELBO(ELBO):
         layout = [sizes.get(dim, 1) for dim in range(min(sizes, default=0), 0)]
         scale = _common_scale(model_trace, guide_trace, frames)
 
-        def of_each_datum(trace: Trace) -> Tensor:
+        def log_density(trace: Trace) -> Tensor:
+            """Of every particle and datum, [N, B]; [N] if the sites share no plate."""
             total = torch.zeros(())
             for site in _sites_of(trace):
                 log_p = site["log_prob"] / scale
@@ -132,22 +126,10 @@ class ImportanceWeightedELBO(ELBO):
             total = total.expand(broadcast_shapes(total.shape, layout)).reshape([*sizes.values()])
             return total if several else total[None]
 
-        return of_each_datum(model_trace), of_each_datum(guide_trace), scale
-
-    def row_losses(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
-        """Minus the bound of every datum, [B], of which `differentiable_loss` is the sum."""
-        ((model_trace, guide_trace),) = self._get_traces(model, guide, args, kwargs)
-        drawn = [site for site in _sites_of(guide_trace) if not site["is_observed"]]
-        for site in drawn:
-            if not getattr(site["fn"], "has_rsample", False):
-                raise ValueError(
-                    f"site '{site['name']}' of the guide has no reparametrised sampler "
-                    f"({type(site['fn']).__name__}); the bound cannot be differentiated through it"
-                )
-        log_p, log_q, scale = self._log_densities(model_trace, guide_trace)
-        if not self._is_doubly:
+        log_p, log_q = log_density(model_trace), log_density(guide_trace)
+        drawn = [site for site in _sites_of(guide_trace) if "path" in site["infer"]]
+        if not drawn:
             return -scale * importance_weighted(log_p - log_q, self.alpha)
-        drawn = [site for site in drawn if "path" in site["infer"]]
         for site in drawn:
             masked = any(isinstance(fn, dist.MaskedDistribution) for fn in _layers(site["fn"]))
             scaled = isinstance(site["scale"], Tensor) or site["scale"] != scale

@@ -5,7 +5,6 @@ from pyro_gcm.inference.elbo import ImportanceWeightedELBO, TrainingPair
 from pyro_gcm.inference.epochs import Crossed, cross_fit, search_epochs
 from pyro_gcm.inference.fit import fit
 from pyro_gcm.inference.program_arviz import program_to_arviz
-from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.inference.reading import of_rows
 from pyro_gcm.inference.story_check import check_story
 from pyro_gcm.inference.views import (
@@ -35,6 +34,5 @@ __all__ = [
     "program_to_arviz",
     "search_epochs",
     "temper",
-    "unannounced",
     "uncollapse",
 ]

@@ -21,7 +21,6 @@ from torch import Tensor
 
 from pyro_gcm._utils.torch_state import Randomness, exclusively, one_thread
 from pyro_gcm._utils.validation import positive_int, seed_of
-from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.inference.reading import Program
 
 #: Names of dimensions and their labels.
@@ -65,7 +64,7 @@ def program_to_arviz(
     ('data',)
     """
     count, labels, lead = positive_int("num_samples", num_samples), coords or {}, ("chain", "draw")
-    with Randomness(seed_of(seed)).in_use(), unannounced(), torch.no_grad():
+    with Randomness(seed_of(seed)).in_use(), torch.no_grad():
         sites = _sites(program, args, kwargs)
         dims = {name: _dims(site) for name, site in sites.items()}
         draws = _draws(posterior, count, args, kwargs)

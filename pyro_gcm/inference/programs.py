@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pyro
@@ -192,8 +190,8 @@ def _inputs(model: Any, x: Any, r: Any, y: Any, size: int) -> tuple[Any, Any, An
         # The checks see copies without a gradient; programs may be differentiated by x and r.
         x, r = (given_or(v, data.get(n)) for n, v in (("x", x), ("r", r)))
         y = data.get("y")
-    announces = _announces.get() and torch.is_grad_enabled() and not in_transform()
-    if y is not None and not model.is_trained and announces:
+    trains = torch.is_grad_enabled() and not in_transform()
+    if y is not None and not model.is_trained and trains:
         model.is_trained = True  # by SVI, say
         for name, values in (("x", x), ("r", r), ("y", y)):
             if values is not None and (values.double().square().nanmean(0).sqrt() > _LARGE).any():
@@ -203,7 +201,8 @@ def _inputs(model: Any, x: Any, r: Any, y: Any, size: int) -> tuple[Any, Any, An
                     "pyro.infer.SVI"
                 )
     model.shared_sites()  # whose guide has parameters
-    announce(model.name, model)
+    if trains:
+        announce(model.name, model)
     given = r if x is None else x
     return x, r, y, positive_int("size", size) if given is None else len(given)
 
@@ -299,17 +298,12 @@ class StraightThroughBernoulli(dist.Bernoulli):
         return StraightThroughBernoulli(logits=self.logits.expand(batch_shape))
 
 
-_announces = ContextVar("announces_parameters", default=True)
-
-
 def announce(name: str, module: nn.Module) -> None:
-    """Tell Pyro's store of the parameters, for `pyro.infer.SVI`; not inside `unannounced`.
+    """Tell Pyro's store of the parameters, for `pyro.infer.SVI`.
 
     :raises RuntimeError: where the store has other tensors under these names, which would be
         trained in the place of the module's.
     """
-    if not _announces.get() or in_transform():
-        return
     for key, parameter in module.named_parameters():
         if not parameter.requires_grad:
             continue
@@ -321,13 +315,3 @@ def announce(name: str, module: nn.Module) -> None:
                 "model another name (a handler that replaces parameters, such as poutine.lift, "
                 "cannot reach those of a module: make them sites in `shared` instead)"
             )
-
-
-@contextmanager
-def unannounced() -> Iterator[None]:
-    """For a trainer that holds the parameters itself: saves a message a parameter and run."""
-    token = _announces.set(False)
-    try:
-        yield
-    finally:
-        _announces.reset(token)

@@ -10,7 +10,6 @@ from pyro import poutine
 from torch import Tensor
 
 from pyro_gcm._utils.torch_state import Randomness, evaluating
-from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.inference.reading import Plan, Reader, is_finite, of
 from pyro_gcm.inference.story_lines import FROM_THE_END, OUTCOME, check_batch
 
@@ -60,7 +59,7 @@ def check_story(model: Any, x: Tensor | None = None, r: Tensor | None = None) ->
     """
     import pandas as pd
 
-    with torch.no_grad(), unannounced(), evaluating(model), Randomness(0, model.device).in_use():
+    with torch.no_grad(), evaluating(model), Randomness(0, model.device).in_use():
         sites = _Check(model, x, r).sites()
     return pd.DataFrame.from_dict(sites, orient="index", columns=list(Site._fields))
 

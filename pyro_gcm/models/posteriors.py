@@ -12,7 +12,6 @@ from torch import Tensor
 from pyro_gcm._utils.torch_state import Randomness, evaluating, one_thread
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, checked_data, matrix, seed_of
 from pyro_gcm.distributions import LatentMixture
-from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.models.predictions import Count, Predictions, prediction
 from pyro_gcm.prediction.draws import PosteriorDraws, Rows
 from pyro_gcm.prediction.posterior import Target, posterior_draws
@@ -57,7 +56,7 @@ class Posteriors(Predictions):
         given: Any = {"size": size}
         if x is not None:
             given = checked_data(self, x, r, device=self.device)
-        with evaluating(self), unannounced(), Randomness(seed, self.device).in_use():
+        with torch.no_grad(), evaluating(self), Randomness(seed, self.device).in_use():
             program: Any = self.model
             nodes: Any = pyro.poutine.trace(program).get_trace(**given).nodes
         home = self.device if x is None else as_tensor("x", x).device

@@ -13,7 +13,6 @@ from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
 from pyro_gcm.inference import conditional
-from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.inference.reading import of
 from pyro_gcm.inference.scored import Scored
 
@@ -26,7 +25,7 @@ def in_doubles() -> Iterator[None]:
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        with unannounced():
+        with pyro.get_param_store().scope():
             yield
     finally:
         torch.set_default_dtype(before)
@@ -92,7 +91,7 @@ def program_draws(model: Any, rows: Rows, count: int) -> Iterator[ProgramDraws]:
         model.guide_shared(lambda n, q: shared.setdefault(n, of(q).expand((count, 1)).sample()))
     for explicit in (False, True):
         program = model.model if explicit else conditional(model.model)
-        with pyro.plate("draws", count, dim=-2), unannounced():
+        with pyro.plate("draws", count, dim=-2), torch.no_grad():
             conditioned = poutine.condition(program, data=shared)
             trace = poutine.trace(conditioned).get_trace(x, r, None if explicit else y)
         trace.compute_log_prob()

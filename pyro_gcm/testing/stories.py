@@ -17,7 +17,6 @@ from torch.autograd.gradcheck import GradcheckError, gradcheck
 
 from pyro_gcm import fit, load, save
 from pyro_gcm.inference import check_story
-from pyro_gcm.inference.programs import unannounced
 from pyro_gcm.testing.checks import check, same, skip, within
 from pyro_gcm.testing.programs import Rows, in_doubles, losses, program_draws, weighed
 
@@ -67,7 +66,7 @@ class StoryTests:
         check(asked == got, f"make must return a model of x_dim and r_dim {asked}, got {got}")
         x, r = torch.randn(count, self.x_dim), torch.rand(count, self.r_dim)
         r = r if model.response.r_dist() is not None else 3.0 * r - 1.0
-        with torch.no_grad(), unannounced():
+        with torch.no_grad():
             return x, r, model.model(x.to(model.dtype), r.to(model.dtype)).to(x.dtype)
 
     def device(self) -> AbstractContextManager[torch.device]:

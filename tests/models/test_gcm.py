@@ -15,7 +15,6 @@ from torch import Tensor
 
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.inference import conditional
-from pyro_gcm.inference.programs import unannounced
 
 
 def rows(count: int = 12, response: str = "binary") -> tuple[Tensor, Tensor, Tensor]:
@@ -116,7 +115,7 @@ def test_names_in_the_store_are_unique_or_as_asked_for() -> None:
     keys = list(pyro.get_param_store())
     assert len({key.split("$$$")[0] for key in keys}) == 3
     assert any(key.startswith("mine$$$cost_net") for key in keys)
-    with unannounced():
+    with torch.no_grad():
         conditional(GCM(3, 2))(x, r, y)
         GCM(3, 2).guide(x)
     assert list(pyro.get_param_store()) == keys

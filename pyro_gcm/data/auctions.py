@@ -29,7 +29,6 @@ from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.validation import (
     ArrayLike,
     matrix,
-    number,
     positive_int,
     same_rows,
     seed_of,
@@ -46,6 +45,7 @@ KINDS = ("exact", "censored", "current status")
 _NAMES = ("viewability", "relevance", "demand")
 _TYPICAL = 200.0  # cents per mille
 _STEP = math.log(2.2)  # rise of the log-price when the second campaign competes
+_STATUS_SHARE = 0.3  # probability that an exchange reports only the outcome, whatever the price
 _LOWEST, _HIGHEST = 0.5, 4.5  # range of the factor of a bid
 
 
@@ -71,7 +71,7 @@ class Auctions:
     cost: Tensor = field(repr=False)
     kind: npt.NDArray[np.str_] = field(repr=False)
     true_price: Tensor = field(repr=False)
-    x_names: tuple[str, ...]
+    x_names: tuple[str, ...] = _NAMES
 
     def __len__(self) -> int:
         return len(self.won)
@@ -145,34 +145,23 @@ class Auctions:
         return matrix("x", x, self.x_dim, "x_dim").double()
 
 
-def simulate_auctions(
-    num_auctions: int = 20_000,
-    *,
-    x_dim: int = 3,
-    seed: int = 0,
-    current_status_share: float = 0.3,
-) -> Auctions:
+def simulate_auctions(num_auctions: int = 20_000, *, seed: int = 0) -> Auctions:
     """Draw second-price auctions from a known model.
 
     The model is the same for every seed, so another seed gives test auctions. Of 100 auctions 57
     are won, and 28 bids exceed the one that wins with probability 0.9.
 
     :param num_auctions: number of auctions n.
-    :param x_dim: number of covariates; the price depends on the first three, or those that exist.
     :param seed: seed of all draws. The global random state is neither read nor changed.
-    :param current_status_share: probability that an exchange reports only the outcome, whatever the
-        price. It does not change the other draws.
-    :raises ValueError: for sizes below 1, a negative seed, or a share outside [0, 1].
+    :raises ValueError: for a size below 1, or a negative seed.
 
     >>> auctions = simulate_auctions(1000)
     >>> int((auctions.kind == "current status").sum()), int(auctions.won.sum())
     (278, 572)
     """
     n = positive_int("num_auctions", num_auctions)
-    x_dim = positive_int("x_dim", x_dim)
-    current_status_share = number("current_status_share", current_status_share, 0.0, 1.0)
     generator = torch.Generator().manual_seed(seed_of(seed))
-    x = torch.randn(n, x_dim, generator=generator, dtype=torch.float64)
+    x = torch.randn(n, len(_NAMES), generator=generator, dtype=torch.float64)
     loc, scale, second = _parameters(x)
     noise = torch.randn(n, generator=generator, dtype=torch.float64)
     uniform = torch.rand(3, n, generator=generator, dtype=torch.float64)
@@ -181,9 +170,8 @@ def simulate_auctions(
     bid = _TYPICAL * torch.exp(0.3 * x[:, 0].tanh()) * factor
     won = price < bid
     kind = np.where(won.numpy(), *KINDS[:2])
-    kind = np.where((uniform[2] < current_status_share).numpy(), KINDS[2], kind)
+    kind = np.where((uniform[2] < _STATUS_SHARE).numpy(), KINDS[2], kind)
     exact = torch.from_numpy(kind == KINDS[0])
-    others = tuple(f"other_{i}" for i in range(1, x_dim - len(_NAMES) + 1))
     return Auctions(
         x=x,
         bid=bid.unsqueeze(-1),
@@ -191,14 +179,12 @@ def simulate_auctions(
         cost=torch.where(exact, price, torch.nan).unsqueeze(-1),
         kind=kind,
         true_price=price,
-        x_names=(*_NAMES[:x_dim], *others),
     )
 
 
 def _parameters(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Location and scale of the log-price without the second campaign, and its probability p(x)."""
-    missing = x.new_zeros(*x.shape[:-1], max(0, len(_NAMES) - x.shape[-1]))
-    viewability, relevance, demand = torch.cat([x, missing], -1)[..., : len(_NAMES)].unbind(-1)
+    viewability, relevance, demand = x.unbind(-1)
     loc = math.log(_TYPICAL) + 0.4 * viewability.tanh() + 0.2 * torch.sin(2 * demand)
     scale = 0.2 + 0.1 * torch.sigmoid(2 * relevance)
     # Above 0.1 everywhere, so that the 90 % bid has to exceed the second campaign's price.

@@ -12,13 +12,22 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from pyro_gcm._utils.torch_state import Randomness, evaluating, one_thread
-from pyro_gcm._utils.validation import ArrayLike, positive_int, seed_of
+from pyro_gcm._utils.validation import ArrayLike, broadcast_shapes, positive_int, seed_of
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO, importance_weighted
 from pyro_gcm.inference.scored import Scored
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.prediction.draws import Draws
 from pyro_gcm.prediction.posterior import Target
 from pyro_gcm.prediction.proposals import MIN_PARTICLES, effective_sample_size, pareto_k
+
+
+class _Independent(Scored):
+    """The reader of training with independent draws: standard errors and Pareto k speak of them."""
+
+    def draw(self, name: str, q: Any) -> Tensor:
+        """Draws [N, B, *event] of a site."""
+        drawn: Tensor = q.expand(broadcast_shapes(q.batch_shape, self.shape)).sample()
+        return drawn
 
 
 @one_thread()
@@ -128,7 +137,7 @@ def _log_weights(
             batch: Any = part[:3]
             seed = int(torch.randint(2**62, (), generator=seeds))
             with torch.no_grad(), evaluating(model), Randomness(seed, model.device).in_use():
-                log_w = Scored(model, pair.plan, bound).read(*batch).log_weights().double()
+                log_w = _Independent(model, pair.plan, bound).read(*batch).log_weights().double()
             yield log_w
             bar.update(len(index))
 
@@ -191,7 +200,7 @@ def guide_draws(
         )
     bound = ImportanceWeightedELBO(count)
     with evaluating(model), Randomness(seed, model.device).in_use():
-        read = Scored(model, pair.plan, bound).read(rows.x, rows.r, rows.y)
+        read = _Independent(model, pair.plan, bound).read(rows.x, rows.r, rows.y)
         known = {name: read.values[name] for name in read.q}
         sites = Target(model).complete(Draws(count, known, {}, None), rows)
     return {name: values for name, values in sites.items() if name in ("k", "c", *read.q)}

@@ -15,15 +15,9 @@ from sklearn.utils.multiclass import type_of_target
 
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import shown
-from pyro_gcm.estimators.after_training import (
-    best_steepness,
-    make_steeper,
-    match_base_rate,
-)
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.targets import Array, Values, check_labels, row_weights, target_column
-from pyro_gcm.estimators.training import Trained, TrainingRows
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -122,17 +116,6 @@ class BinaryOutcome(ClassOutcome):
         self._learn(given._replace(y=outcome, weight=weight), self.response)
         self.classes_, self.event_column_ = classes, event
         return self
-
-    def _calibrate(
-        self, fitted: Trained, rows: TrainingRows, steepness: float | None
-    ) -> float | None:
-        if self.calibrate and not isinstance(self.calibrate, str):  # True of Python or numpy
-            if steepness is None:
-                steepness = best_steepness(fitted, rows)
-            make_steeper(fitted.model, steepness)
-        if self.calibrate:
-            match_base_rate(fitted.model, rows)
-        return steepness
 
     def _event_among(self, classes: list[Any]) -> int:
         """Where the event stands among the two classes."""

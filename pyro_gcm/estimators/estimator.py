@@ -16,7 +16,12 @@ from torch import Tensor
 
 from pyro_gcm._utils.validation import positive_int, share, warn_user
 from pyro_gcm.data.tables import Table, as_frame, known_name, read_table
-from pyro_gcm.estimators.after_training import check_calibrate, standard_error, warn_of_directions
+from pyro_gcm.estimators.after_training import (
+    calibrate,
+    check_calibrate,
+    standard_error,
+    warn_of_directions,
+)
 from pyro_gcm.estimators.directions import categories, directions
 from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
 from pyro_gcm.estimators.plans import plan_of
@@ -129,13 +134,14 @@ class MonotoneEstimator(FittedState):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         common: Any = {"device": self.device, "progress": bool(self.verbose)}
         plan = plan_of(self, self._settled(response, rows, seed=seed, **common), rows)
-        check_calibrate(getattr(self, "calibrate", False), plan.left_out)
+        wanted = getattr(self, "calibrate", False)
+        check_calibrate(wanted, plan.left_out)
         trainings, steepness = list[Trained](), None
         for number in range(1 + count):
             drawn = rows.resampled(seed + number) if number else rows
             like = trainings[0].result if number else None
             trainings.append(trained(plan, drawn, like=like, seed=seed + number, **common))
-            steepness = self._calibrate(trainings[-1], drawn, steepness)
+            steepness = calibrate(wanted, trainings[-1], drawn, steepness)
         # All that follows is after the training: a fit that fails leaves the last one.
         self.n_features_in_ = len(columns)
         self.__dict__.pop("feature_names_in_", None)
@@ -146,16 +152,6 @@ class MonotoneEstimator(FittedState):
         self.n_iter_ = len(history)
         self.training_ = {"rows": len(y), "loss": float(history[-1]["loss"])}
         self._look_back(trainings[0], rows)
-
-    def _calibrate(
-        self, fitted: Trained, rows: TrainingRows, steepness: float | None
-    ) -> float | None:
-        """Calibrate a model that was trained on these rows; nothing by default.
-
-        :param steepness: that of the first model, which those of bootstrap samples have too.
-        :returns: it.
-        """
-        return None
 
     def _look_back(self, fitted: Trained, rows: TrainingRows) -> None:
         """Keep the loss of rows that members left out, and compare directions with what came."""

@@ -7,6 +7,7 @@ Products (`products`) are the fastest and train; where they underflow, logarithm
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -19,7 +20,7 @@ from pyro_gcm._utils.torch_state import in_transform
 from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable, Left
 from pyro_gcm.distributions.costs import InfiniteCost, prepend_atom
-from pyro_gcm.distributions.event_products import SMALLEST_PRODUCT, probabilities
+from pyro_gcm.distributions.event_products import SMALLEST_PRODUCT, log_probability, probabilities
 from pyro_gcm.distributions.families import (
     cost_family,
     gaussian_difference,
@@ -106,12 +107,8 @@ class EventForms(Expandable):
         """
         if self.standard is None or in_transform():
             return self._log_form_of(value)
-        zero, one = self.probabilities64()
-        happened = value > 0.5
-        p, q = torch.where(happened, one, zero), torch.where(happened, zero, one)
-        # A gradient of 0 where the log form takes its place.
-        log_p = p.clamp_min(SMALLEST_PRODUCT).log()
-        log_p = torch.where(p <= q, log_p, torch.log1p(-q.clamp_max(0.5)))
+        shape = broadcast_shapes(value.shape, self.batch_shape)
+        log_p, p = (part.expand(shape) for part in log_probability(value, *self._parameters()))
         return _where_rare(log_p, p, lambda: self._log_form_of(value))
 
     def probabilities64(self) -> tuple[Tensor, Tensor]:
@@ -123,13 +120,16 @@ class EventForms(Expandable):
         if self.standard is None or in_transform():
             log_zero, log_one = self._log_form()
             return log_zero.exp(), log_one.exp()
+        zero, one = probabilities(*self._parameters())
+        return zero.expand(self.batch_shape), one.expand(self.batch_shape)
+
+    def _parameters(self, kind: torch.dtype = torch.float64) -> tuple[Any, ...]:
+        """What the functions of `event_products` read, for products of a type."""
         point, loc = self.point, self.base_dist.loc
         if isinstance(self.cost, Tensor):  # r > c is -r < -c, and the family is symmetric
             point, loc = -point, -loc
         several = self.cost_event_dim == 2
-        pair = probabilities(self.standard, several, point, loc, self.base_dist.scale, self.logits)
-        zero, one = (p.expand(self.batch_shape) for p in pair)
-        return zero, one
+        return self.standard, several, kind, point, loc, self.base_dist.scale, self.logits
 
     def probit64(self) -> Tensor:
         """Phi^-1(Pr(y = 1)) in float64, of shape `batch_shape`.
@@ -151,6 +151,25 @@ class EventForms(Expandable):
         x = torch.special.ndtri(smaller.clamp_min(SMALLEST_PRODUCT))
         x = torch.where(one < zero, x, -x)
         return _where_rare(x, smaller, lambda: probit(*reversed(self._log_form())))
+
+    def log_mean_prob(self, value: Tensor) -> Tensor:
+        """log of the mean of Pr(y = value) over the leftmost dimension, the draws, in float64.
+
+        One logarithm a row. A draw whose probability underflows counts for nothing beside the
+        others; a row of which all do is computed in log form.
+
+        :param value: outcomes, of shape `batch_shape[1:]`.
+        """
+
+        def in_logs() -> Tensor:
+            return self._log_form_of(value).logsumexp(0) - math.log(self.batch_shape[0])
+
+        if self.standard is None or in_transform():
+            return in_logs()
+        zero, one = self.probabilities64()
+        mean = torch.where(value > 0.5, one, zero).mean(0)
+        # A gradient of 0 for the rows that are replaced.
+        return _where_rare(mean.clamp_min(SMALLEST_PRODUCT).log(), mean, in_logs)
 
     def _log_form(self) -> tuple[Tensor, Tensor]:
         """log Pr(y = 0) and log Pr(y = 1) in float64, by the "first miss" identity.

@@ -12,12 +12,15 @@ from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from pyro_gcm._utils.torch_state import in_transform
 from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions.base import Enumerable, EventOutcome, Expandable, real_costs
 from pyro_gcm.distributions.costs import InfiniteCost
 from pyro_gcm.distributions.event_forms import EventForms
+from pyro_gcm.distributions.event_products import SMALLEST_SINGLE, log_probability
 from pyro_gcm.distributions.families import base_distribution, of_same_family, parameters_of
 from pyro_gcm.distributions.posteriors import CostPosterior, RevenuePosterior
+from pyro_gcm.distributions.standard_families import LOGISTIC
 
 
 class BinaryOutcome(Enumerable):
@@ -85,6 +88,22 @@ class OrderEvent(EventForms, BinaryOutcome):
         revenue without a closed form, and for too few or too many dimensions.
     :raises TypeError: for a cost family that is not registered.
     """
+
+    def log_prob_for_loss(self, value: Tensor) -> Tensor:
+        """`log_prob` for a training, of logistic costs in float32 where all parameters are.
+
+        The error of the logarithm is a few ulp of float32 times the largest standardised revenue,
+        and relative where it is not 0; where a product nears its smallest number it is `log_prob`.
+        """
+        single = self.standard is LOGISTIC and not in_transform() and torch.is_grad_enabled()
+        parameters = self._parameters(torch.float32) if single else ()
+        if any(p.dtype != torch.float32 for p in parameters[3:] if p is not None) or not single:
+            return self.log_prob(value)
+        self._check(value)
+        log_p, p = log_probability(value, *parameters)
+        if (p < SMALLEST_SINGLE).any():
+            return self.log_prob(value)
+        return log_p.expand(broadcast_shapes(value.shape, self.batch_shape))
 
     def given_cost(self, cost: Tensor) -> OrderEvent:
         """The event itself, for a draw of the costs."""

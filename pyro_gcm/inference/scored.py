@@ -222,11 +222,16 @@ class Scored(Reader):
         :param rows: of the whole data set, among which that share is divided.
         """
         p_y, y = self.p_y, self.y
+        cancel = not self.terms and self.finite is None
         if isinstance(self.bound, PaperLoss):
             losses = self._paper_losses()
+        elif cancel and isinstance(p_y, OrderEvent) and getattr(self.bound, "alpha", None) == 0.0:
+            p_y = p_y if p_y.batch_shape == self.shape else p_y.expand(self.shape)
+            losses = -p_y.log_mean_prob(y)
         else:
-            log_y, response = p_y.log_prob(y), self.model.response
-            log_selected = None if self.plan.averages else response.log_selected(p_y, y)
+            is_event, averages = isinstance(p_y, OrderEvent), self.plan.averages
+            log_y = p_y.log_prob_for_loss(y) if is_event else p_y.log_prob(y)
+            log_selected = None if averages else self.model.response.log_selected(p_y, y)
             if log_selected is None:
                 losses = -self._bound(log_y)
             else:  # given the row is in the data at all, on average over z

@@ -1,4 +1,4 @@
-"""Dropout whose mask is cheap, in the training of members."""
+"""What makes a step of members' training cheap: a product with the rows beside, and dropout."""
 
 from __future__ import annotations
 
@@ -44,3 +44,23 @@ class _ThinnedReLU(torch.autograd.Function):
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         (kept,) = ctx.saved_tensors  # above 0 where it is neither below 0 nor dropped
         return torch.ops.aten.threshold_backward(grad_outputs[0], kept, 0.0).mul_(ctx.scale), None
+
+
+class _Planes(torch.autograd.Function):
+    """a_k W_k + b_k as [K, width, B]; the gradient of a [K, B, in_dim] lies in memory as a does."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(a, weight)
+        return torch.baddbmm(bias[:, :, None], weight.mT, a.mT)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
+        (by_planes,) = grad_outputs
+        a, weight = (saved.to(by_planes.dtype) for saved in ctx.saved_tensors)  # after `autocast`
+        by_weight = torch.bmm(by_planes, a).mT.contiguous()
+        return torch.bmm(by_planes.mT, weight.mT), by_weight, by_planes.sum(-1)
+
+
+#: (a [K, B, in_dim], W [K, in_dim, width], b [K, width]) -> a_k W_k + b_k, [K, width, B].
+planes = _Planes.apply

@@ -21,7 +21,7 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.torch_state import in_transform
 from pyro_gcm._utils.validation import number, one_of, positive_int
-from pyro_gcm.nets.member_training import ThinnedReLU
+from pyro_gcm.nets.member_training import ThinnedReLU, planes
 from pyro_gcm.nets.networks import block_rows, kept, linear, missing_columns, widths_of
 from pyro_gcm.nets.tabular_features import TabularFeatures
 
@@ -140,7 +140,11 @@ class MemberCosts(nn.Module):
     def forward(self, covariates: Tensor) -> Any:
         """The costs for [..., B, K + H], with batch shape [..., B]."""
         z, own = covariates.tensor_split([self.members], -1)
-        loc, raw = _by_member(self.layer, z, own).chunk(2, -1)
+        both = _by_member(self.layer, z, own)
+        if torch.is_grad_enabled():  # rows are side by side
+            loc, raw = (part.mT for part in both.mT.unflatten(-2, (2, -1)).unbind(-3))
+        else:
+            loc, raw = both.chunk(2, -1)
         scale = 1.0 / (nn.functional.softplus(raw + self._SHIFT) + self._LEAST)
         shape = (*loc.shape[:-1], *self.event_shape)
         costs = self.family(loc.reshape(shape), scale.reshape(shape), validate_args=False)
@@ -253,7 +257,10 @@ class OwnLayer(nn.Module):
         self.bias = nn.Parameter(torch.zeros(members, width))
 
     def forward(self, a: Tensor) -> Tensor:
-        """[K, B, in_dim] -> [K, B, width]."""
+        """[K, B, in_dim] -> [K, B, width], in training with the rows side by side in memory."""
+        if torch.is_grad_enabled() and not in_transform():
+            beside: Tensor = planes(a, self.weight, self.bias)
+            return beside.mT
         return _product(self, a)
 
     def matrices(self) -> Tensor:

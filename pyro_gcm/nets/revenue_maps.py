@@ -54,8 +54,11 @@ class PositiveLinear(nn.Module):
         return nn.functional.softplus(10.0 * self.raw_weight) / 10.0
 
     def forward(self, r: Tensor) -> Tensor:
-        """[..., m] -> [..., (G,) K]."""
-        mapped = linear(r, kept(self, lambda: self.weight.flatten(0, -2)))
+        """[..., m] -> [..., (G,) K]; in training rows [B, m] are side by side in memory."""
+        if torch.is_grad_enabled() and r.dim() == 2:
+            mapped = (self.weight.flatten(0, -2) @ r.T).T
+        else:
+            mapped = linear(r, kept(self, lambda: self.weight.flatten(0, -2)))
         return mapped.reshape(*r.shape[:-1], *self.event_shape)
 
 

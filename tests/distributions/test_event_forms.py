@@ -57,6 +57,25 @@ def test_log_prob_and_gradient_hold_on_both_sides_of_the_switch(
     assert worst_error(slope[:, 0].tolist(), exact, 1e-280) <= 1e-10
 
 
+@families
+@pytest.mark.parametrize("outcome", [0.0, 1.0])
+def test_the_mean_over_draws_takes_the_log_form_for_the_rows_that_need_it(
+    family: str, outcome: float
+) -> None:
+    far = around_the_switch(family)[:101:20, 0]  # [6], from 0.6 of the edge to 1.1
+    sign = 1.0 if outcome == 0.0 else -1.0
+    u = (sign * (far + torch.tensor([[0.0], [1.5]]))).unsqueeze(-1).expand(2, 6, 2)  # draws, rows
+    u = torch.cat([u, torch.zeros(2, 1, 2, dtype=u.dtype)], 1).clone().requires_grad_()
+    event = event_at(family, u)
+    got = event.log_mean_prob(torch.full((7,), outcome, dtype=u.dtype))
+    every = event.log_prob(torch.full((2, 7), outcome, dtype=u.dtype))
+    wanted = every.logsumexp(0) - math.log(2.0)
+    assert (every[:, 5].exp() < SMALLEST_PRODUCT).all()  # a row in which no draw counts
+    torch.testing.assert_close(got, wanted, rtol=1e-13, atol=0.0)
+    slopes = [torch.autograd.grad(v.sum(), u, retain_graph=True)[0] for v in (got, wanted)]
+    torch.testing.assert_close(*slopes, rtol=1e-10, atol=1e-280)
+
+
 def test_no_probability_is_above_1() -> None:
     g = torch.Generator().manual_seed(0)
     u = 6.0 * torch.randn(20_000, 5, generator=g, dtype=torch.float64)

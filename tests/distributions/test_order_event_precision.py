@@ -18,6 +18,7 @@ from order_event_cases import (
     TOLERANCE,
     atoms,
     dtypes,
+    event_shapes,
     exact_inputs,
     exact_logits,
     families,
@@ -98,10 +99,42 @@ def exact_gradients(
     return exact
 
 
+@atoms
+@event_shapes
+@pytest.mark.parametrize("outcome", [0, 1])
+def test_float32_is_as_good_for_a_loss_until_a_product_nears_its_smallest_number(
+    outcome: int, shape: tuple[int, ...], infinite: bool
+) -> None:
+    event, leaves = hard_event("Logistic", 150, shape, torch.float32, infinite)
+    y = torch.tensor(float(outcome))
+    rare = event.log_prob(y) < -68.0
+    if rare.any():  # takes the other form
+        assert (event.log_prob_for_loss(y) == event.log_prob(y)).all()
+    some = {name: leaf.detach()[~rare].requires_grad_() for name, leaf in leaves.items()}
+    cost: Any = independent("Logistic", some["loc"], some["scale"], len(shape))
+    cost = InfiniteCost(cost, some["logits"]) if infinite else cost
+    event = OrderEvent(cost, some["revenue"])
+    found = event.log_prob_for_loss(y)
+    assert (found != event.log_prob(y)).any()
+    u = exact_inputs(some["loc"], some["scale"], some["revenue"])
+    logits = exact_logits(some)
+    exact = [event_log_probs("Logistic", *each)[outcome] for each in zip(u, logits, strict=True)]
+    # Products of tails, each with a relative error of a few ulp times its standardised revenue.
+    most = 40.0 * math.prod(shape) * torch.finfo(torch.float32).eps
+    assert worst_error(found.tolist(), exact, 1e-30) <= most
+    # The gradient of an alternative that counts for nothing beside another one may be lost.
+    wanted = exact_gradients("Logistic", some, u, outcome)
+    gradients = torch.autograd.grad(found.sum(), [*some.values()])
+    for name, gradient in zip(some, gradients, strict=True):
+        error = worst_error(gradient.flatten().tolist(), wanted[name], 1e-8)
+        assert error <= 2.0 * most, name
+
+
 def test_no_rows_have_no_log_probabilities() -> None:
     loc = torch.zeros(0, 2, requires_grad=True)
     event = OrderEvent(independent("Logistic", loc, torch.ones(0, 2)), torch.zeros(0, 2))
-    assert event.log_prob(torch.zeros(0)).shape == (0,)
+    for log_prob in (event.log_prob, event.log_prob_for_loss):
+        assert log_prob(torch.zeros(0)).shape == (0,)
 
 
 @pytest.mark.long(keep=4)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm.nets import MemberEncoder
-from pyro_gcm.nets.member_training import ThinnedReLU
+from pyro_gcm.nets.member_training import ThinnedReLU, planes
 from pyro_gcm.nets.members import FirstLayer, NextLayer, OwnLayer
 
 K, BATCH, IN_DIM, WIDTH = 3, 5, 4, 6
@@ -94,9 +94,12 @@ def test_gradients_by_hand_are_those_of_differences() -> None:
         found: Tensor = ThinnedReLU(0.3)(1.0 * a)
         return found
 
-    inputs = (leaf(2, 5, 8),)
-    assert torch.autograd.gradcheck(thinned, inputs)
-    assert torch.autograd.gradgradcheck(thinned, inputs)
+    for function, inputs in (
+        (planes, (leaf(2, 5, 3), leaf(2, 3, 4), leaf(2, 4))),
+        (thinned, (leaf(2, 5, 8),)),
+    ):
+        assert torch.autograd.gradcheck(function, inputs)
+        assert torch.autograd.gradgradcheck(function, inputs)
     assert 0 < (thinned(torch.ones(1000)) == 0.0).sum() < 1000
 
 

@@ -37,8 +37,8 @@ def main(arguments: argparse.Namespace) -> None:
     """Train anew what fell on invented rows, and predict the worst two rows by themselves."""
     path = arguments.output / "credit_falls.csv"
     table = read_results(path if path.exists() else RESULTS / path.name)
-    of = (table["variant"] == MODES[0]) & table["settings"].str.contains("float64")
-    fell = table[of].query("metric == 'falls' and value > 0 and protocol == 'invented'")
+    directed = (table["variant"] == MODES[0]) & table["settings"].str.contains("float64")
+    fell = table[directed].query("metric == 'falls' and value > 0 and protocol == 'invented'")
     lines = [_witness(Fit(*row)) for row in fell[list(Fit.__dataclass_fields__)].to_numpy()]
     found = pd.DataFrame([line for line in lines if line])
     write_csv(found, arguments.output / WITNESSES)
@@ -185,7 +185,7 @@ def board(table: pd.DataFrame, name: str) -> str:
     rows, cells = table[(table["dataset"] == name) & table["metric"].notna()], dict[Any, str]()
     for (method, mode, kind), own in rows.groupby(["method", "variant", "protocol"]):
         cells[method if mode == MODES[0] else f"{method}, free", kind] = _cell(own)
-    methods = (told for method in METHODS for told in (method, f"{method}, free"))
+    methods = (name for method in METHODS for name in (method, f"{method}, free"))
     return cross_table(cells, methods, {kind: kind.capitalize() for kind in KINDS})
 
 

@@ -118,13 +118,14 @@ def cells(p: Problem, row: int, k: tuple[int, ...], grid: Mapping[str, Array]) -
     and where y is a time or a level they move along its axis.
     """
     family, y, r = p.numbers["family"], p.y[row], np.asarray(p.r[row])
-    member = () if "z_loc" in p.numbers else (slice(None),)  # whose constants are an axis of all
-    own = (*member, *k)
-    loc, scale = p["c_loc"][own], p["c_scale"][own]
+    member = () if "z_loc" in p.numbers else (slice(None),)  # all members, on the axis of z
+    place = (*member, *k)
+    loc, scale = p["c_loc"][place], p["c_scale"][place]
     if not member:
         loc = loc + p["c_slope"][k] * grid[f"z[{k[0] if len(p['z_loc']) > 1 else 0}]"]
-    h: Any = p["map"][own] @ r if "map" in p.numbers else r[k[-1] % len(r)]
-    h = grid.get(f"k[{k[0]}]", h)
+    h: Any = grid.get(f"k[{k[0]}]")
+    if h is None:
+        h = p["map"][place] @ r if "map" in p.numbers else r[k[0]]
     if "axis" in p.numbers:
         slope = p["axis"][k].item()
         with np.errstate(divide="ignore"):
@@ -134,16 +135,16 @@ def cells(p: Problem, row: int, k: tuple[int, ...], grid: Mapping[str, Array]) -
         ends = [INF, *(h - step for step in steps), -INF]
         low, high = ends[y + 1], ends[y]
     edges = enumerate(itertools.pairwise((-INF, low, high, INF)))
-    found = {at: between(family, loc, scale, a, b) for at, (a, b) in edges if np.any(a < b)}
-    if 1 not in found:  # an exact time, and so a density
+    parts = {at: between(family, loc, scale, a, b) for at, (a, b) in edges if np.any(a < b)}
+    if 1 not in parts:  # an exact time, and so a density
         mass = slope / y[0] * FAMILIES[family][0].pdf(low, loc, scale)
-        found[1] = Cell(mass, mass * low, mass * low**2, mass)
+        parts[1] = Cell(mass, mass * low, mass * low**2, mass)
     if "never" in p.numbers:  # an infinite cost is above all ends
         never = p["never"][k[0]]
-        found = {at: Cell(*((1.0 - never) * part for part in c)) for at, c in found.items()}
-        top = max(found)
-        found[top] = found[top]._replace(mass=found[top].mass + never)
-    return found
+        parts = {at: Cell(*((1.0 - never) * sums for sums in c)) for at, c in parts.items()}
+        top = max(parts)
+        parts[top] = parts[top]._replace(mass=parts[top].mass + never)
+    return parts
 
 
 class Moments(NamedTuple):
@@ -165,20 +166,22 @@ def moments(p: Problem, row: int, panels: int) -> Moments:
     costs = {f"c[{','.join(map(str, k))}]": cells(p, row, k, grid) for k in places}
     sums: dict[str, Any] = {name: np.zeros(3) for name in (*grid, *costs)}
     total, is_time = 0.0, "axis" in p.numbers
+    is_exact = is_time and p.y[row][0] == p.y[row][1]
     for at in itertools.product(*costs.values()):
+        # An alternative waits for the highest of its costs, the event for the first alternative.
         groups: Any = itertools.groupby(zip(places, at, strict=True), lambda pair: pair[0][:-1])
         first = min(max(label for _, label in group) for _, group in groups)
-        if first != 1 or (is_time and p.y[row][0] == p.y[row][1] and sum(at) > 1):
+        if first != 1 or (is_exact and sum(at) > 1):  # at an exact time there is one cost alone
             continue
-        chosen = [own[label] for own, label in zip(costs.values(), at, strict=True)]
+        chosen = [parts[label] for parts, label in zip(costs.values(), at, strict=True)]
         mass = weight * math.prod(cell.mass for cell in chosen)
         total += float(mass.sum())
         for name, value in grid.items():
             sums[name] += [float((mass * value**power).sum()) for power in range(3)]
         for number, (name, cell) in enumerate(zip(costs, chosen, strict=True)):
             rest = weight * math.prod(c.mass for c in (*chosen[:number], *chosen[number + 1 :]))
-            parts = cell.finite, cell.first, cell.second
-            sums[name] += [float((rest * part).sum()) for part in parts]
+            powers = cell.finite, cell.first, cell.second
+            sums[name] += [float((rest * power).sum()) for power in powers]
     mean = {name: s[1] / s[0] for name, s in sums.items()}
     sd = {name: float(np.sqrt(s[2] / s[0] - mean[name] ** 2)) for name, s in sums.items()}
     for name in costs if "never" in p.numbers else ():

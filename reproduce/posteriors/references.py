@@ -51,14 +51,12 @@ def entry(name: str) -> dict[str, Any]:
     def rounded(values: Iterable[float]) -> list[float]:
         return [float(f"{value:.8g}") for value in values]
 
-    quantities = [
-        {
-            **quantity,
-            "mean": rounded(row.mean[quantity["name"]] for row in finer),
-            "sd": rounded(row.sd[quantity["name"]] for row in finer),
-        }
-        for quantity in known["quantities"]
-    ]
+    quantities = []
+    for q in known["quantities"]:
+        mean, sd = (
+            rounded(getattr(row, key)[q["name"]] for row in finer) for key in ("mean", "sd")
+        )
+        quantities.append({**q, "mean": mean, "sd": sd})
     log_evidence = rounded(row.log_evidence for row in finer)
     new = {"quantities": quantities, "log_evidence": log_evidence}
     return {**known, **new, "resolution": float(f"{moved:.0e}")}
@@ -66,17 +64,15 @@ def entry(name: str) -> dict[str, Any]:
 
 def stored() -> dict[str, list[Moments]]:
     """The moments in the index, by problem and row."""
-    return {
-        name: [
-            Moments(
-                {q["name"]: q["mean"][row] for q in own["quantities"]},
-                {q["name"]: q["sd"][row] for q in own["quantities"]},
-                log_evidence,
+    moments_of = {}
+    for name, known in INDEX["problems"].items():
+        moments_of[name] = list[Moments]()
+        for row, log_evidence in enumerate(known["log_evidence"]):
+            mean, sd = (
+                {q["name"]: q[key][row] for q in known["quantities"]} for key in ("mean", "sd")
             )
-            for row, log_evidence in enumerate(own["log_evidence"])
-        ]
-        for name, own in INDEX["problems"].items()
-    }
+            moments_of[name].append(Moments(mean, sd, log_evidence))
+    return moments_of
 
 
 def main() -> None:

@@ -164,8 +164,8 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
 def report(table: pd.DataFrame) -> str:
     """For each method and problem the largest error of a mean, of a sd, and that of Monte Carlo."""
     means = table.groupby(["method", "dataset", "metric"])["value"].mean().unstack()
-    of = means[["mean error", "sd error", "Monte Carlo error"]]
-    cells = {key: "{:.3f}, {:.3f} ({:.3f})".format(*errors) for key, *errors in of.itertuples()}
+    shown = means[["mean error", "sd error", "Monte Carlo error"]].itertuples()
+    cells = {key: "{:.3f}, {:.3f} ({:.3f})".format(*errors) for key, *errors in shown}
     problems = {name: name for name in PROBLEMS if name in set(table["dataset"])}
     return cross_table(cells, METHODS, problems, corner="")
 

@@ -131,25 +131,6 @@ def predict(quick: bool) -> Iterator[Comparison]:
         yield Comparison(f"64 rows, {n} draws", sides)
 
 
-def surface(quick: bool) -> Iterator[Comparison]:
-    """`GCM.surface` of 64 rows at 1,024 revenues, 32 draws, beside PWL once for all pairs."""
-    compas = load("compas", "published")
-    count = 64 if quick else 1024
-    given = {
-        "that all differ": rows(count)[:2],
-        "of COMPAS": (compas.x[:count].float(), compas.r[:count].float()),
-    }
-    for width in (16,) if quick else (16, 128):
-        for name, (x, revenues) in given.items():
-            model = _untrained(x, revenues, hidden=width, num_samples=32)
-            network = PWL(x.shape[1], revenues.shape[1], hidden=width)
-            sides = {
-                "PWL": partial(network.surface, x[:64], revenues, cached=False),
-                "GCM": partial(model.surface, x[:64], revenues),
-            }
-            yield Comparison(f"surface at {count} revenues {name}, width {width}", sides)
-
-
 def posterior(quick: bool) -> Iterator[Comparison]:
     """Posterior draws, a thousand of each row, beside draws without the outcomes.
 
@@ -243,7 +224,7 @@ def _untrained(x: Tensor, r: Tensor, **options: Any) -> GCM:
 
 
 #: Those that need data sets, for which `PYRO_GCM_DATA` has to name their folder.
-WITH_DATA = {made.__name__: made for made in (surface, members)}
+WITH_DATA = {"members": members}
 #: Name -> benchmark.
 BENCHMARKS: dict[str, Callable[[bool], Iterator[Comparison]]] = {
     **{made.__name__: made for made in (steps, predict, posterior, responses)},

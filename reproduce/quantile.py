@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -64,7 +64,7 @@ def run(group: Sequence[Fit], device: str = "cpu", curves: Path | None = None) -
     drawn: list[dict[str, object]] = []
     grid = torch.linspace(*simulation.X_RANGE, FIGURE_X)
 
-    def watch(step: int, model: Any) -> None:
+    def watch(model: Any, step: int) -> None:
         # A model with infinite weights cannot predict; its result tells.
         if step not in (*STAGES, steps) or not all(p.isfinite().all() for p in model.parameters()):
             return
@@ -73,37 +73,23 @@ def run(group: Sequence[Fit], device: str = "cpu", curves: Path | None = None) -
             points = {f"{a:.2f}": b for a, b in zip(grid.tolist(), predicted.tolist(), strict=True)}
             drawn.append({"method": method, "step": step, "r": r, **points})
 
-    folder = curves if FIGURE_SEED in seeds else None
-    rows = [Rows(*columns, "quantile") for columns in data]
     settings |= {"epochs": 1, "batch_size": BATCH}
-    start = time.perf_counter()
-    found = _trained(method, rows, settings, seeds, device, None if folder is None else watch)
-    seconds = (time.perf_counter() - start) / len(group)
-    if folder is not None and found[seeds.index(FIGURE_SEED)] is not None:
-        write_csv(pd.DataFrame(drawn), folder / f"{method}.csv")
-    return [
-        _scores(fit, model, device) | {"seconds": seconds, "epochs": int(model is not None)}
-        for fit, model in zip(group, found, strict=True)
-    ]
-
-
-def _trained(
-    method: str,
-    rows: list[Rows],
-    settings: Settings,
-    seeds: list[int],
-    device: str,
-    watch: Callable[[int, Predictor], None] | None,
-) -> list[Predictor | None]:
-    """A model for each seed, None where it diverged; that of the figure's seed is watched."""
-    pairs = [made(method, part, settings, s) for part, s in zip(rows, seeds, strict=True)]
+    rows = (Rows(*columns, "quantile") for columns in data)
+    pairs = [made(method, part, settings, seed) for part, seed in zip(rows, seeds, strict=True)]
     models, training = [model for model, _ in pairs], pairs[0][1]
-    if watch is not None:
-        model = models[seeds.index(FIGURE_SEED)]
-        training["callback"] = lambda step: watch(step, model)
-    columns = [(part.x, part.r, part.y) for part in rows]
-    results = fit_together(models, columns, seeds, device=device, **training)
-    return [None if diverged else model for model, diverged in zip(models, results, strict=True)]
+    watched = models[seeds.index(FIGURE_SEED)] if curves and FIGURE_SEED in seeds else None
+    if watched is not None:
+        training["callback"] = partial(watch, watched)
+    start = time.perf_counter()
+    diverged = fit_together(models, data, seeds, device=device, **training)
+    seconds = (time.perf_counter() - start) / len(group)
+    if curves and watched is not None and not diverged[seeds.index(FIGURE_SEED)]:
+        write_csv(pd.DataFrame(drawn), curves / f"{method}.csv")
+    return [
+        _scores(fit, None if failed else model, device)
+        | {"seconds": seconds, "epochs": int(not failed)}
+        for fit, model, failed in zip(group, models, diverged, strict=True)
+    ]
 
 
 def _scores(fit: Fit, model: Predictor | None, device: str) -> Scores:

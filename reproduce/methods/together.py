@@ -20,7 +20,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from pyro_gcm import GCM, one_thread
 from pyro_gcm.baselines import Baseline
-from pyro_gcm.inference.scored import Scored
+from pyro_gcm.inference.scored import Scored, quasi_normal
 from pyro_gcm.training import Diverged, RowsInMemory, TrainingOptions
 
 
@@ -118,6 +118,8 @@ class _Story(nn.Module):
         super().__init__()
         self.model, pair = model, model.training_pair()
         self.plan, self.bound = pair.plan, pair.bound(None, particles, model.response.default_elbo)
+        # Points of a sequence are kept, and cannot be made while a step is recorded.
+        quasi_normal(self.bound.num_particles, 1, 0, model.z_dim, model.base_samples.samples)
 
     def trained(self) -> list[nn.Parameter]:
         """The parameters that it trains, in the order of `named_parameters`."""

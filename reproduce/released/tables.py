@@ -79,9 +79,10 @@ def from_mean(table: pd.DataFrame, name: str) -> str:
     means = pd.DataFrame({method: [cell.mean for cell in pair] for method, pair in pairs.items()})
     if means.empty:
         raise LookupError(name)
-    off = means.sub(means.mean(axis=1), axis=0).map("{:+.4f}".format).reindex(columns=[*FORMS])
+    off = means.sub(means.mean(axis=1), axis=0).map("{:+.4f}".format)
+    off = off.reindex(columns=[*FORMS], fill_value="–")
     heads = [f"{TASKS[name].title}, {whose}" for whose in ("ours", "paper")]
-    lines = [[method, *texts] for method, texts in off.fillna("–").items()]
+    lines = [[method, *texts] for method, texts in off.items()]
     return markdown(["Method", *heads], lines)
 
 

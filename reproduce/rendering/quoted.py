@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import pandas as pd
 
-from reproduce.intervals import TEST_TO_TRAIN, Interval, mean_intervals, meet, stars
+from reproduce.intervals import TEST_TO_TRAIN, Interval, mean_intervals, stars
 from reproduce.methods import METHODS
 from reproduce.rendering.markdown import grid
 from reproduce.rendering.tables import paper_table_3, scored, to_reference
@@ -81,25 +81,6 @@ def violations(table: pd.DataFrame, method: str) -> str:
     rows = table[(table["method"] == method) & (table["metric"] == "violation rate")]
     rates = 100 * rows.groupby("dataset")["value"].mean()
     return f"{rates.min():.0f} to {rates.max():.0f} %"
-
-
-def apart(table: pd.DataFrame, name: str) -> str:
-    """How many of our cells differ from the paper's on a data set, and by how much."""
-    theirs, ours = paper_table_3(), _cells(table[table["dataset"] == name])
-    pairs = [
-        (ours[method, name], theirs[entry.paper, name])
-        for method, entry in METHODS.items()
-        if entry.paper and (method, name) in ours
-    ]
-    if not pairs:
-        raise LookupError(name)
-    off = [our.mean - their.mean for our, their in pairs]
-    count = sum(meet(*pair) is False for pair in pairs)
-    improved = sum(better(name, gap, 0.0) for gap in off)
-    return (
-        f"{count} of {len(pairs)} comparisons have a dagger, and in {improved} ours is better; "
-        f"ours minus the paper's {TASKS[name].metric} is from {min(off):+.4f} to {max(off):+.4f}."
-    )
 
 
 #: What a cell of a table says -> how it is told.

@@ -27,13 +27,13 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 def smallest_reaching(
     function: Function,
-    target: float,
+    target: float | Tensor,
     loc: Tensor,
     scale: Tensor,
     dtype: torch.dtype = torch.float64,
     doublings: int = 20,
 ) -> Tensor:
-    """The smallest value [B] at which `function` [B] is at least `target`.
+    """The smallest value [B] at which `function` [B] is at least `target`, a number or [B].
 
     Chandrupatla's method: inverse quadratic interpolation where three points promise that it
     helps, else bisection, which also finds the edge of a step.
@@ -70,7 +70,7 @@ def smallest_reaching(
 
 def _edge(
     function: Function,
-    target: float,
+    target: float | Tensor,
     below: tuple[Tensor, Tensor],
     above: tuple[Tensor, Tensor],
     scale: Tensor,

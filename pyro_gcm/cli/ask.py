@@ -236,13 +236,12 @@ def plot(
     with blamed():
         curve = saved.estimator.response_curve(X, saved.names.index(column), grid, level=level)
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    models = "bootstrap models" if saved.estimator.bootstrap_models_ else "members"
     plot_feature_curve(
         curve,
         rows=X[column],
         feature_name=column,
         outcome_name=saved.prediction_name,
-        band_name=f"{level:.0%} of the {models}",
+        band_name=f"{level:.0%} band",
         percent=saved.estimator.predicts_probability,
         ax=figure.subplots(),
     )

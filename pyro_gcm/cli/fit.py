@@ -36,7 +36,6 @@ def fit(
     seed: Annotated[int, options.value("NUMBER", min=0, max=2**32 - 1)] = 0,
     epochs: Annotated[int | None, options.value("NUMBER", min=1)] = None,
     members: Annotated[int, options.value("NUMBER", min=1)] = 8,
-    bootstrap: Annotated[int, options.value("NUMBER", min=0)] = 0,
     device: Annotated[str, options.value("TEXT")] = "auto",
     overwrite: Annotated[bool, options.flag("--overwrite")] = False,
 ) -> None:
@@ -71,7 +70,6 @@ def fit(
     :param seed: Seed of the training and of the split.
     :param epochs: Passes over the rows; by default found on a part of the rows.
     :param members: Networks that make up the model.
-    :param bootstrap: Models that are fitted to bootstrap samples, for bands.
     :param device: auto, cpu, cuda, or another device of torch.
     :param overwrite: Replace a model that was saved in the folder.
     """
@@ -128,7 +126,7 @@ def fit(
     for name in directions:
         if X[name].nunique() == 1:
             warnings.warn(f"column {name!r} has the same value in all rows", stacklevel=1)
-    settings: dict[str, Any] = {"epochs": epochs, "bootstrap": bootstrap, "device": device}
+    settings: dict[str, Any] = {"epochs": epochs, "device": device}
     settings |= {"members": members, "random_state": seed, "verbose": not output.quiet}
     name = KINDS[found.kind]
     estimator = getattr(estimators, name)(monotonic_cst=directions, **settings, **found.options)

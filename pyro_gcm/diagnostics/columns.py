@@ -223,8 +223,8 @@ def marginal_effects(
 
     :param model: trained; its means are the estimates.
     :param x: [n, x_dim] in data units; `r`: [n, r_dim].
-    :param replicates: models that differ as the data could have differed, such as the
-        `bootstrap_models_` of an estimator. The ends of a band are quantiles of their estimates.
+    :param replicates: models that differ as the data could have differed, such as fits
+        to bootstrap samples of the rows. The ends of a band are quantiles of their estimates.
         Without them a band tells how the means of n rows like these vary, the model being as it is.
     :param level: of the bands.
     :param step: half the difference of x, in its standard deviations among these rows, over which

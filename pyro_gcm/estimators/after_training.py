@@ -46,20 +46,12 @@ def check_calibrate(value: Any, left_out: int) -> None:
         )
 
 
-def calibrate(
-    value: Any, fitted: Trained, rows: TrainingRows, steepness: float | None
-) -> float | None:
-    """Calibrate a model that was trained on these rows, as `calibrate` of a classifier asks.
-
-    :param steepness: the shift that models of the same estimator have had before, or None.
-    :returns: the shift that they have now.
-    """
+def calibrate(value: Any, fitted: Trained, rows: TrainingRows) -> None:
+    """Calibrate a model that was trained on these rows, as `calibrate` of a classifier asks."""
     if value and not isinstance(value, str):  # True of Python or numpy
-        steepness = best_steepness(fitted, rows) if steepness is None else steepness
-        make_steeper(fitted.model, steepness)
+        make_steeper(fitted.model, best_steepness(fitted, rows))
     if value:
         match_base_rate(fitted.model, rows)
-    return steepness
 
 
 def best_steepness(fitted: Trained, rows: TrainingRows) -> float:

@@ -17,7 +17,7 @@ from pyro_gcm.estimators.directions import (
     first_between,
     index_of,
 )
-from pyro_gcm.estimators.estimator import MonotoneEstimator, bands_of, in_numpy
+from pyro_gcm.estimators.estimator import MonotoneEstimator, in_numpy
 from pyro_gcm.estimators.targets import Array
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ class Answers(MonotoneEstimator):
         :param feature: name or index of the column, whose direction is in `monotonic_cst`.
         :param probability: of the event, in (0, 1); for a regressor a mean of y.
         :param level: of the band, see `predict_bands`; it has no ends where there are no bands.
-        :returns: a row for each of X: "required"; "lower" and "upper", the same asked of members or
-            bootstrap models; and "beyond", whether it is beyond the training rows, of which a
+        :returns: a row for each of X: "required"; "lower" and "upper", the same asked of the
+            ends of its band; and "beyond", whether it is beyond the training rows, of which a
             warning tells.
         """
         import pandas as pd
@@ -63,13 +63,13 @@ class Answers(MonotoneEstimator):
         moving, level = self._moving(X, feature), share("level", level)
         check = share if self.predicts_probability else number
         probability = check("probability", probability)
-        code, models = moving.code, [self.model_, *self.bootstrap_models_]
-        each = self.model_.members > 0 and len(models) == 1
-        required, *draws = moving.required(models, probability, below, each)
+        code, goals = moving.code, np.full((1, len(moving)), probability)
+        if self.rows_behind_ is not None:
+            goals = np.concatenate([goals, self._levels(level, probability, moving.x)])
+        required, *ends = moving.required(self.model_, goals, below)
         found = {"required": required}
-        if draws:
-            ends = bands_of(np.stack(draws), "", level)
-            found |= {"lower": ends.lower, "upper": ends.upper}
+        if ends:
+            found |= {"lower": np.minimum(*ends), "upper": np.maximum(*ends)}
         beyond = (found["required"] < code.low) | (found["required"] > code.high)
         if beyond.any():
             low, high = code.values_at(np.array([code.low, code.high]))
@@ -187,7 +187,8 @@ class Answers(MonotoneEstimator):
             # The end of the training rows at which the prediction comes closest to the answer.
             end = code.low if below == (code.sign > 0) else code.high
             at_end = self._of_rows(*moving.rows(np.full(len(moving), float(end))))
-            needed = moving.required([self.model_], probability, below)[0]
+            goal = np.full((1, len(p)), probability)
+            needed = moving.required(self.model_, goal, below)[0]
             found = {
                 "row": np.arange(len(p)),
                 "feature": names[at],
@@ -238,8 +239,8 @@ class Answers(MonotoneEstimator):
         :param values: of the column, in its units; by default 41 between the 1st and the 99th
             percentile of X, or all levels of a category.
         :param level: of the band, see `predict_bands`.
-        :returns: a row for each value, with "prediction", and "lower" and "upper" of the means of
-            members or bootstrap models, where there are any.
+        :returns: a row for each value, with "prediction", and "lower" and "upper" of its
+            bands on average, where there are any.
         """
         import pandas as pd
 
@@ -255,13 +256,13 @@ class Answers(MonotoneEstimator):
         means, bands = [], []
         for value in grid:
             x, r = moving.rows(np.full(len(moving), value))
-            means.append(self._of_rows(x, r).mean())
-            if self.bootstrap_models_ or self.model_.members:
-                bands.append(self._draws(x, r)[0].mean(1))
+            p = self._of_rows(x, r)
+            means.append(p.mean())
+            if self.rows_behind_ is not None:
+                bands.append([end.mean() for end in self._ends(p, x, level)])
         found = {str(feature): code.values_at(grid), "prediction": np.array(means)}
         if bands:
-            ends_of = bands_of(np.stack(bands, 1), "", level)
-            found |= {"lower": ends_of.lower, "upper": ends_of.upper}
+            found["lower"], found["upper"] = np.array(bands).T
         return pd.DataFrame(found)
 
     def _moving(self, X: Any, feature: str | int) -> MovingColumn:

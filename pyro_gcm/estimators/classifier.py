@@ -210,12 +210,11 @@ class GCMClassifier(BinaryOutcome, Answers):
         probability of the training rows is their rate of events; True makes all costs steeper or
         flatter first, by what is best on rows that members left out, which takes an early stopping
         of members; False does neither.
-    :param bootstrap: models that are fitted on bootstrap samples, for bands.
     :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param verbose: whether training shows its progress.
 
-    After `fit`: `model_`, a `GCM` whose x and r are those of `encoding_`; `bootstrap_models_`;
+    After `fit`: `model_`, a `GCM` whose x and r are those of `encoding_`; `rows_behind_`;
     `n_iter_`, the epochs of the last training; `n_features_in_`, and `feature_names_in_` for names
     that are text; `classes_`; `event_column_`, the column of `predict_proba` with the event.
 
@@ -247,7 +246,7 @@ class IGCMClassifier(BinaryOutcome):
     :param class_weight: as in `GCMClassifier`.
     :param calibrate: "auto" shifts the costs after the training, so that the mean probability of
         the training rows is their rate of events; False does not.
-    :param bootstrap, random_state, device, verbose: as in `GCMClassifier`.
+    :param random_state, device, verbose: as in `GCMClassifier`.
 
     After `fit`: what `GCMClassifier` has, with an `IGCM` as `model_`.
 

@@ -164,16 +164,14 @@ class MovingColumn:
         r[:, self.place] = torch.from_numpy(self.code.scaled(values))
         return self.x.repeat(repeats, 1), r
 
-    def required(
-        self, models: Sequence[Any], level: float, below: bool, each: bool = False
-    ) -> Array:
-        """The value at which predictions reach a level, or are below it; of a category its place.
+    def required(self, model: Any, levels: Array, below: bool) -> Array:
+        """The values [S, n] at which predictions reach levels [S, n], or are below them.
 
-        :param each: whether also those of each member.
-        :returns: [S, n], a row for each model, after that of its members.
+        Of a category it is the place.
         """
-        found = [model.reaching(self.x, self.r, level, self.place, each=each) for model in models]
-        positions = torch.cat(found).double().numpy()
+        x, r = self.x.repeat(len(levels), 1), self.r.repeat(len(levels), 1)
+        found = model.reaching(x, r, torch.from_numpy(levels).flatten(), self.place)
+        positions = found.double().numpy().reshape(levels.shape)
         values = first_reaching(positions, self.code, below)
         return values if self.code.kind == "number" else self.code.next_level(values, below)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from torch import Tensor
 
-from pyro_gcm._utils.validation import positive_int, share, warn_user
+from pyro_gcm._utils.validation import share, warn_user
 from pyro_gcm.data.tables import Table, as_frame, known_name, read_table
 from pyro_gcm.estimators.after_training import (
     calibrate,
@@ -29,9 +31,14 @@ from pyro_gcm.estimators.state import FittedState
 from pyro_gcm.estimators.targets import Array, row_weights, target_column
 from pyro_gcm.estimators.training import Trained, TrainingRows, trained
 from pyro_gcm.inference.training_data import copies, weighed
-from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.models.members import CROSSED_ROWS
 from pyro_gcm.responses import Response
+
+#: One over the number of rows behind a prediction, in units of the variance between members, and
+#: in units of one over the root of the number of rows, below which it does not go.
+_OF_MEMBERS, _LEAST = 1.9, 1.5
+#: Training rows that are asked how far members disagree, at most.
+_BAND_ROWS = 4000
 
 
 class GivenRows(NamedTuple):
@@ -52,33 +59,19 @@ class Bands(NamedTuple):
     """Bands around predictions.
 
     :param lower: [n], and `upper`: [n]; monotone as predictions are.
-    :param draws: what they are bands of, [S, n], each of them monotone.
-    :param kind: "members", how far the members of the model disagree; or "bootstrap", how far
-        models differ that were fitted on bootstrap samples of the rows.
-    :param level: share of the draws inside, at least.
+    :param rows: how many rows stand behind each prediction.
+    :param level: share of true probabilities, or means, that lie inside in simulations.
     """
 
     lower: Array
     upper: Array
-    draws: Array
-    kind: str
+    rows: float
     level: float
 
 
 def in_numpy(values: Tensor) -> Array:
     """The predictions of a model as an array."""
     return values.double().cpu().numpy()
-
-
-def bands_of(draws: Array, kind: str, level: float) -> Bands:
-    """The central band of draws [S, n]: two of their order statistics, without interpolation.
-
-    An order statistic of increasing functions increases, and rounds as they do.
-    """
-    tail = 0.5 * (1.0 - level)
-    lower = np.quantile(draws, tail, axis=0, method="lower")
-    upper = np.quantile(draws, 1.0 - tail, axis=0, method="higher")
-    return Bands(lower, upper, draws, kind, level)
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -98,7 +91,6 @@ class MonotoneEstimator(FittedState):
     batch_size: int | None = None
     learning_rate: float | None = None
     early_stopping: bool | str = "auto"
-    bootstrap: int = 0
     random_state: Any = 0
     device: str = "auto"
     verbose: bool = False
@@ -121,7 +113,6 @@ class MonotoneEstimator(FittedState):
         :param response: as `GCM` takes it, or what `_settled` makes one of.
         """
         columns, y, weight, groups = given
-        count = positive_int("bootstrap", self.bootstrap, minimum=0)
         signs = directions(self.monotonic_cst, len(columns), columns.names)
         chosen = categories(self.categorical_features, columns, columns.names)
         each = zip(columns, signs, chosen, strict=True)
@@ -136,22 +127,19 @@ class MonotoneEstimator(FittedState):
         plan = plan_of(self, self._settled(response, rows, seed=seed, **common), rows)
         wanted = getattr(self, "calibrate", False)
         check_calibrate(wanted, plan.left_out)
-        trainings, steepness = list[Trained](), None
-        for number in range(1 + count):
-            drawn = rows.resampled(seed + number) if number else rows
-            like = trainings[0].result if number else None
-            trainings.append(trained(plan, drawn, like=like, seed=seed + number, **common))
-            steepness = calibrate(wanted, trainings[-1], drawn, steepness)
+        fitted = trained(plan, rows, seed=seed, **common)
+        calibrate(wanted, fitted, rows)
         # All that follows is after the training: a fit that fails leaves the last one.
         self.n_features_in_ = len(columns)
         self.__dict__.pop("feature_names_in_", None)
         if columns.names is not None:
             self.feature_names_in_ = np.array(columns.names, dtype=object)
-        self.encoding_, history = encoding, trainings[0].result.rows
-        self.model_, *self.bootstrap_models_ = [each.model for each in trainings]
+        self.encoding_, history = encoding, fitted.result.rows
+        self.model_ = fitted.model
         self.n_iter_ = len(history)
         self.training_ = {"rows": len(y), "loss": float(history[-1]["loss"])}
-        self._look_back(trainings[0], rows)
+        self._look_back(fitted, rows)
+        self.rows_behind_ = self._rows_behind(rows)
 
     def _look_back(self, fitted: Trained, rows: TrainingRows) -> None:
         """Keep the loss of rows that members left out, and compare directions with what came."""
@@ -286,33 +274,71 @@ class MonotoneEstimator(FittedState):
     def _predict(self, X: Any) -> Array:
         return self._of_rows(*self._rows(X))
 
-    def _of_rows(self, x: Tensor, r: Tensor, model: GCM | IGCM | None = None) -> Array:
-        """Predictions [n] of the model, or of another one."""
-        return in_numpy((self.model_ if model is None else model).predict(x, r))
+    def _of_rows(self, x: Tensor, r: Tensor) -> Array:
+        """Predictions [n] of the model."""
+        return in_numpy(self.model_.predict(x, r))
+
+    # Bands: what a share, or a mean, that was seen in so many rows leaves open
 
     def predict_bands(self, X: Any, level: float = 0.9) -> Bands:
         """Bands around the predictions: Pr(y = 1), or the mean of y.
 
-        They show how far the members of the model disagree, or, with `bootstrap`, how far models
-        differ that were fitted on bootstrap samples. Both are uncertainty about the prediction
-        itself: a band holds no share of the outcomes.
+        They are as wide as if the prediction had been observed in `rows_behind_` rows: Wilson's
+        interval of a probability, and of a mean so many standard errors. That number is found from
+        how far members disagree about the training rows, by a factor that held in simulations
+        (docs/guides/uncertainty.md); it is the same for every row, so that both
+        ends rise, or fall, as the prediction does. A band holds no share of the outcomes.
 
         :param X: a table of n rows.
-        :param level: share of the members or models between the ends of a band, at least.
-        :raises ValueError: for a model of neither kind.
+        :param level: share of true values inside.
+        :raises ValueError: for a model without members.
         """
         level = share("level", level)
-        draws, kind = self._draws(*self._rows(X))
-        return bands_of(draws, kind, level)
+        x, r = self._rows(X)
+        return Bands(*self._ends(self._of_rows(x, r), x, level), self._behind(), level)
 
-    def _draws(self, x: Tensor, r: Tensor) -> tuple[Array, str]:
-        """Predictions [S, n] of models or members, and which of them they are."""
-        if self.bootstrap_models_:
-            of_models = [self._of_rows(x, r, model) for model in self.bootstrap_models_]
-            return np.stack(of_models), "bootstrap"
-        if self.model_.members:
-            return in_numpy(self.model_.predict_draws(x, r)), "members"
-        raise ValueError(
-            "bands need bootstrap=, a number of models to be fitted on bootstrap samples, or a GCM "
-            "with prior='members', whose members disagree"
-        )
+    def _rows_behind(self, rows: TrainingRows) -> float | None:
+        """How many rows stand behind a prediction, or None without members."""
+        if self.model_.members < 2:
+            return None
+        some = rows.take(torch.arange(0, len(rows.y), 1 + len(rows.y) // _BAND_ROWS))
+        draws = in_numpy(self.model_.predict_draws(some.x, some.r))
+        with np.errstate(divide="ignore", invalid="ignore"):  # where no outcome varies
+            each = draws.var(0, ddof=1) / self._variance(draws.mean(0), some.x)
+        weights = rows.weights.double()
+        count = float(weights.sum() ** 2 / weights.square().sum())
+        return 1.0 / max(_OF_MEMBERS * float(np.nanmean(each)), _LEAST / math.sqrt(count))
+
+    def _behind(self) -> float:
+        if self.rows_behind_ is None:
+            raise ValueError(
+                "bands need a GCM with prior='members', two or more, whose members disagree"
+            )
+        return self.rows_behind_
+
+    def _variance(self, mean: Array, x: Tensor) -> Array:
+        """Of single outcomes with these means, [n]: at most that of a share of `_most`."""
+        return mean * (self._most - mean)
+
+    @property
+    def _most(self) -> float:
+        """The largest prediction, of a probability or of a mean place."""
+        return 1.0
+
+    def _ends(self, mean: Array, x: Tensor, level: float) -> tuple[Array, Array]:
+        """The ends of bands around predictions, [n]: of Wilson's interval."""
+        square, rows = NormalDist().inv_cdf(0.5 + 0.5 * level) ** 2, self._behind()
+
+        def lower(p: Array, q: Array) -> Array:  # without cancellation
+            root = np.sqrt(square * (square + 4.0 * rows * p * q))
+            return 2.0 * rows * p * p / (2.0 * rows * p + square + root)
+
+        p = mean / self._most
+        return self._most * lower(p, 1.0 - p), self._most * (1.0 - lower(1.0 - p, p))
+
+    def _levels(self, level: float, goal: float, x: Tensor) -> Array:
+        """The predictions whose upper, and whose lower end is `goal`, [2, n]."""
+        goals = np.full(len(x), float(goal))
+        error = np.sqrt(np.maximum(0.0, self._variance(goals, x)) / self._behind())
+        half = NormalDist().inv_cdf(0.5 + 0.5 * level) * error
+        return np.stack([goals - half, goals + half])

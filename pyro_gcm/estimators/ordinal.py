@@ -67,13 +67,12 @@ class GCMOrdinal(ClassOutcome, Answers):
         says when to stop (`inference.cross_fit`); of another prior, whether a training on 85 % of
         the rows says how many epochs are best for one on all. "auto" does so with 20 rows
         or more, of members up to 20,000, if `epochs` is None.
-    :param bootstrap: models that are fitted on bootstrap samples, for bands.
     :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param verbose: whether training shows its progress.
 
     After `fit`: `classes_`, the levels in their order; `model_`, a `GCM` whose x and r are those of
-    `encoding_` and whose y is the place of a level, from 0; `bootstrap_models_`; `n_iter_`;
+    `encoding_` and whose y is the place of a level, from 0; `rows_behind_`; `n_iter_`;
     `n_features_in_`, and `feature_names_in_` for names that are text. Where `required`,
     `response_curve` and `predict_bands` speak of the prediction, it is the mean place of
     `predict_mean`; `explain(X, above=level)` explains that y is above a level.
@@ -139,6 +138,11 @@ class GCMOrdinal(ClassOutcome, Answers):
     def predict_mean(self, X: Any) -> Array:
         """The mean place of the level among `classes_`, from 0 to L - 1, [n]; it is monotone."""
         return self._predict(X)
+
+    @property
+    def _most(self) -> float:
+        response: Any = self.model_.response
+        return float(response.levels - 1)
 
     def _event_of(self, above: Any) -> OfRows:
         """The probability that y is above a level, as a function of x and r."""

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Ranks that are kept, and how close to 0 and 1 they come.
 LEVELS, _EDGE = 1001, 1e-6
+#: Share of a normal distribution within one standard deviation.
+_ONE_SPREAD = 0.6827
 #: Numbers whose squares are finite, with room for a product or two.
 _LARGEST = 1e100
 #: The responses of a regressor, of which the first is taken where nothing speaks for another.
@@ -108,6 +110,16 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         at = np.array([math.floor(tail * (LEVELS - 1)), math.ceil((1.0 - tail) * (LEVELS - 1))])
         return in_numpy(predictive.quantile(torch.from_numpy(self.ranks_[at])))
 
+    def _variance(self, mean: Array, x: Tensor) -> Array:
+        """Of y at the centre of the constrained columns, so that the ends of bands rise with p."""
+        r = torch.zeros(len(x), self.model_.r_dim)
+        low, high = in_numpy(self.model_.predictive(x, r).interval(_ONE_SPREAD)).T
+        return np.asarray(0.25 * (high - low) ** 2)
+
+    def _ends(self, mean: Array, x: Tensor, level: float) -> tuple[Array, Array]:
+        low, high = self._levels(level, 0.0, x)
+        return mean + low, mean + high
+
     def _look_back(self, fitted: Trained, rows: TrainingRows) -> None:
         """And the ranks of the outcomes in what members predict of rows that they left out."""
         super()._look_back(fitted, rows)
@@ -168,12 +180,11 @@ class GCMRegressor(RealOutcome, Answers):
         says when to stop (`inference.cross_fit`); of another prior, whether a training on 85 % of
         the rows says how many epochs are best for one on all. "auto" does so with 20 rows
         or more, of members up to 20,000, if `epochs` is None.
-    :param bootstrap: models that are fitted on bootstrap samples, for bands.
     :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param verbose: whether training shows its progress.
 
-    After `fit`: `model_`, a `GCM` whose x and r are those of `encoding_`; `bootstrap_models_`;
+    After `fit`: `model_`, a `GCM` whose x and r are those of `encoding_`; `rows_behind_`;
     `response_`, that of the model; `n_iter_`, the epochs of the last training; `n_features_in_`,
     and `feature_names_in_` for names that are text.
 
@@ -290,7 +301,7 @@ class IGCMRegressor(RealOutcome):
     :param learning_rate: of the optimiser; 0.01 by default.
     :param early_stopping: whether a first model, of 85 % of the rows, says how many epochs are best
         for another one of all rows; "auto" does so with 20 rows or more, if `epochs` is None.
-    :param bootstrap, random_state, device, verbose: as in `GCMRegressor`.
+    :param random_state, device, verbose: as in `GCMRegressor`.
 
     After `fit`: what `GCMRegressor` has but `response_`, with an `IGCM` as `model_`.
 

@@ -22,7 +22,7 @@ from pyro_gcm.io.tree import plain
 from pyro_gcm.models import GCM, IGCM
 
 #: What is learned and is no plain data.
-_APART = ("encoding_", "model_", "bootstrap_models_")
+_APART = ("encoding_", "model_")
 
 
 class FittedState(BaseEstimator):
@@ -33,7 +33,7 @@ class FittedState(BaseEstimator):
     predicts_probability = False
     encoding_: TableEncoding
     model_: GCM | IGCM
-    bootstrap_models_: list[GCM | IGCM]
+    rows_behind_: float | None
     n_iter_: int
     n_features_in_: int
     feature_names_in_: npt.NDArray[np.object_]
@@ -79,8 +79,7 @@ class FittedState(BaseEstimator):
                 for name, value in learned.items()
             },
         }
-        samples = {f"bootstrap_{n}": model for n, model in enumerate(self.bootstrap_models_)}
-        return data, {"model": self.model_, **samples}
+        return data, {"model": self.model_}
 
     @classmethod
     def from_saved_state(cls, data: dict[str, Any], parts: dict[str, Any]) -> Any:
@@ -93,7 +92,6 @@ class FittedState(BaseEstimator):
                 value = np.array(second, first) if isinstance(first, str) else (first, second)
             setattr(made, name, value)
         made.model_ = parts["model"]
-        made.bootstrap_models_ = [parts[f"bootstrap_{n}"] for n in range(len(parts) - 1)]
         return made
 
 

@@ -73,14 +73,13 @@ class GCMSurvival(Answers):
         says when to stop (`inference.cross_fit`); of another prior, whether a training on 85 % of
         the rows says how many epochs are best for one on all. "auto" does so with 20 rows
         or more, of members up to 20,000, if `epochs` is None.
-    :param bootstrap: models that are fitted on bootstrap samples, for bands.
     :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param verbose: whether training shows its progress.
 
     After `fit`: `model_`, a `GCM` whose x and r are those of `encoding_`; `unique_times_`, the
     times of survival functions by default, at most 256 of those in y; `event_codes_`, (0, 1) or
-    (1, 2) where events of y were numbers, as they are read again; `bootstrap_models_`; `n_iter_`,
+    (1, 2) where events of y were numbers, as they are read again; `rows_behind_`; `n_iter_`,
     the epochs of the last training; `n_features_in_`, and `feature_names_in_` for names that are
     text.
 

@@ -1,4 +1,4 @@
-"""How an estimator makes its model and trains it: plans and bootstrap samples."""
+"""How an estimator makes its model and trains it: plans, and rows."""
 
 from __future__ import annotations
 
@@ -46,23 +46,6 @@ class TrainingRows(NamedTuple):
     def weights(self) -> Tensor:
         """Weights of the rows, of 1 where all are equal."""
         return torch.ones(len(self.y)) if self.weight is None else self.weight
-
-    def resampled(self, seed: int) -> TrainingRows:
-        """A bootstrap sample of the rows, or of groups, drawn again until it has what they have.
-
-        That is two values of y, and an event among times.
-        """
-        generator = torch.Generator().manual_seed(seed)
-        units = torch.arange(len(self.y)).split(1)
-        if self.groups is not None:
-            units = self.groups.argsort(stable=True).split(self.groups.bincount().tolist())
-        kinds = self.y if self.y.dim() == 1 else self.y[:, 1].isfinite()
-        wanted = min(2, len(kinds.unique()))
-        while True:
-            chosen = torch.randint(len(units), (len(units),), generator=generator)
-            drawn = torch.cat([units[unit] for unit in chosen.tolist()])
-            if len(kinds[drawn].unique()) >= wanted:
-                return self.take(drawn)
 
     def parted(self, share: float, most: int, seed: int) -> tuple[TrainingRows, TrainingRows]:
         """A random share of the rows, and others, of at most so many; a group is on one side."""
@@ -194,28 +177,22 @@ def trained(
     rows: TrainingRows,
     *,
     seed: int,
-    like: FitResult | None = None,
     **common: Any,
 ) -> Trained:
     """A trained model, and the result of its training.
 
-    :param like: of an earlier training, whose epochs are taken in place of those of the plan.
     :param common: options of `fit`.
     """
     model, options = plan.build(seed)
-    if like is not None:
-        options["epochs"] = like.best_epoch
-        if plan.left_out or plan.searches:
-            options["schedule"] = SCHEDULE
     if plan.prior:
         model.learn_units(*rows[:3])  # the units are those of the rows themselves
         rows, options["standardize"] = rows.with_prior(plan.prior, seed), False
     options |= {"sample_weight": rows.weight, "seed": seed, **common}
     columns = rows.x, rows.r, rows.y
-    if like is None and plan.left_out:
+    if plan.left_out:
         options |= {"left_out": plan.left_out, "groups": rows.groups}
         return Trained(model, *cross_fit(model, *columns, **options), plan.settings)
-    if like is None and plan.searches:
+    if plan.searches:
         options |= {"epochs": search_epochs(model, *columns, **options), "schedule": SCHEDULE}
     return Trained(model, fit(model, *columns, **options), settings=plan.settings)
 

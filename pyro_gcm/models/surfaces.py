@@ -191,32 +191,28 @@ class Monotone(Surfaces):
             )
         rows = _with_start(r, len(x), revenue, loc)
         self.response.check_rises_in(revenue)
-        return self.reaching(x, rows, level, revenue, num_samples=num_samples)[0]
+        return self.reaching(x, rows, loc.new_full((len(x),), level), revenue, num_samples)
 
     @prediction
     def reaching(
         self,
         x: Tensor,
         r: Tensor,
-        level: float,
+        levels: Tensor,
         revenue: int,
-        *,
-        each: bool = False,
         num_samples: Count = None,
     ) -> Tensor:
-        """`required_revenue`, by the mean prediction and by that of each member.
+        """`required_revenue` with a level for each row, [B].
 
         :param x: [B, x_dim] in data units; `r`: [B, r_dim], in which that revenue does not count.
-        :param each: whether it is asked of each of the K members, too.
-        :returns: [1, B], or with `each` [1 + K, B].
+        :param levels: [B], in float64.
         """
-        rows, noise, sides = self.rows(x, r), self.noise(num_samples), 1 + self.members * each
-        which = torch.arange(sides, device=self.device).repeat_interleave(len(rows.x))
+        rows, noise = self.rows(x, r), self.noise(num_samples)
         rounded = self.response.prediction_dtype(self.dtype)  # as the prediction at the result
         units = self.r_standardizer
         dtype = torch.promote_types(self.dtype, units.loc.dtype)
 
-        def search(count: int, x: Tensor, r: Tensor, which: Tensor) -> Tensor:
+        def search(count: int, x: Tensor, r: Tensor, levels: Tensor) -> Tensor:
             draws, kept = Predicted(self, self.prediction_plan, noise).read(x, r), len(x)
             known = draws.values
             if self.tells_the_figure:
@@ -234,17 +230,13 @@ class Monotone(Surfaces):
                     again = Predicted(self, self.prediction_plan, known=known)
                     p_y = again.read(x, moved).p_y
                 values = self.response.predict(p_y)
-                mean = draws.mean(values)
-                if each:
-                    mean = torch.cat([mean[None], values]).gather(0, which[None, :kept])[0]
-                return mean.to(rounded).double()
+                return draws.mean(values).to(rounded).double()
 
             start, step = (unit[revenue].double().expand(kept) for unit in (units.loc, units.scale))
-            return smallest_reaching(prediction, level, start, step, dtype)[:count]
+            return smallest_reaching(prediction, levels[:kept], start, step, dtype)[:count]
 
-        columns = rows.x.repeat(sides, 1), rows.r.double().repeat(sides, 1), which
-        parts = blocks(*columns, **noise.in_blocks)
-        return torch.cat([search(count, *part) for count, part in parts]).reshape(sides, -1)
+        parts = blocks(rows.x, rows.r.double(), levels.to(self.device), **noise.in_blocks)
+        return torch.cat([search(count, *part) for count, part in parts])
 
 
 def _with_start(r: ArrayLike | None, count: int, revenue: int, loc: Tensor) -> Tensor:

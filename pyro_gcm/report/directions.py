@@ -39,10 +39,12 @@ def curves(subject: Subject) -> Section:
             "these rows cannot check the curve."
         ),
         Paragraph(
-            f"The band around a curve holds {subject.band}; where it is wide, they disagree. It "
-            "does not say how far single outcomes lie from the curve."
+            f"The band around a curve is as wide as if each prediction had been observed in "
+            f"{subject.estimator.rows_behind_:,.0f} rows, and is to hold the true curve at "
+            f"{percent(subject.level)} of its values. It does not say how far single outcomes lie "
+            "from the curve."
             if subject.band
-            else "There are no bands: the model has no members and no bootstrap models."
+            else "There are no bands: the model has no members."
         ),
         Figures([_curve(subject, X, *curve, limits) for curve in drawn_curves.items()]),
     ]
@@ -168,7 +170,7 @@ def explained(subject: Subject) -> Section:
         text = f"{name}, row {row + 1:,}: the {subject.prediction} is {p}"
         if bands is not None:
             low, high = value(bands.lower[place]), value(bands.upper[place])
-            text += f"; {subject.band} say {low} to {high}"
+            text += f" ({low} to {high})"
         widest = max(columns, key=lambda name: columns[name][place][1] - columns[name][place][0])
         text += f". The column that can move it most is {quoted(widest)}."
         others = [f"{column} {amount(v)}" for column, v in given.items() if column not in columns]

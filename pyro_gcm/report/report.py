@@ -82,7 +82,7 @@ def write_report(
     :param folder: where the estimator was loaded from; `card`: its card, as `io.read_card` returns
         it.
     :param pairs: of the audit, at most.
-    :param level: share of the members or bootstrap models in a band, at least.
+    :param level: of the bands.
     :param seed: of the audit, and of the rows that are drawn where a part of them is enough.
     :param progress: whether a bar is shown if it takes longer than two seconds.
     :raises TypeError: for anything but a fitted estimator, and options of a wrong type.

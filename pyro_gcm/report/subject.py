@@ -29,7 +29,7 @@ class Subject:
     :param labels: the levels, or the two classes, the event last, as text.
     :param source, folder: of the rows and of the model; `card`: its card.
     :param pairs: of the audit, at most.
-    :param level: share of the members or bootstrap models in a band, at least.
+    :param level: of the bands.
     """
 
     estimator: Any
@@ -101,10 +101,9 @@ class Subject:
 
     @property
     def band(self) -> str:
-        """What a band holds, in words; empty if there are no bands."""
-        bootstrap, members = len(self.estimator.bootstrap_models_), self.estimator.model_.members
-        models = f"{bootstrap} bootstrap models" if bootstrap else f"{members} members"
-        return f"at least {percent(self.level)} of the {models}" if bootstrap or members else ""
+        """The name of a band; empty if there are no bands."""
+        rows = self.estimator.rows_behind_
+        return "" if rows is None else f"{percent(self.level)} band, of {rows:,.0f} rows"
 
     def place(self, name: str) -> int:
         """The index of a column."""

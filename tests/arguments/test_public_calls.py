@@ -129,7 +129,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "fit through Pyro": lambda: fit(TRAINED, X, R, Y, **ONE, elbo=Trace_ELBO(2)),
     "fit of batches": lambda: fit(TRAINED, [(X, R, Y)], **ONE),
     "fit_members": lambda: fit_members(X, R, Y, settings=SETTINGS, progress=False),
-    "fit of an estimator": lambda: GCMClassifier(**SMALL, bootstrap=1).fit(TABLE, LABELS),
+    "fit of an estimator": lambda: GCMClassifier(**SMALL).fit(TABLE, LABELS),
     "pyro-gcm fit": lambda: command(
         "fit data.csv --target=y --increasing=d --out=made --epochs=1 --members=2 --test-share=0.2"
     ),

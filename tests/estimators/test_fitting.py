@@ -1,4 +1,4 @@
-"""How estimators are trained: few rows, bootstrap samples, the rate of the event, what data say."""
+"""How estimators are trained: few rows, the rate of the event, what data say."""
 
 import copy
 import warnings
@@ -66,18 +66,6 @@ def test_rows_of_the_prior_have_values_of_other_rows_and_its_weight():
     assert together.any(1).float().mean() < 0.2  # x and y are of different rows
 
 
-def test_bootstrap_samples_keep_both_classes_and_the_weights_of_rows():
-    y, weight = torch.tensor([0.0, 0.0, 1.0]), torch.tensor([0.5, 0.5, 1.0])
-    rows = TrainingRows(torch.zeros(3, 1), torch.zeros(3, 1), y, weight, [1])
-    events = set()
-    for seed in range(20):
-        drawn = rows.resampled(seed)
-        assert len(drawn.y) == 3
-        assert torch.equal(drawn.weight, 0.5 + 0.5 * drawn.y)
-        events.add(float(drawn.y.sum()))
-    assert events == {1.0, 2.0}  # the rate varies, and neither class is ever lost
-
-
 DIRECTIONS = {"income": -1, "debt": 1}
 MODELS = [
     GCMClassifier(members=2, hidden=8, epochs=3),
@@ -90,14 +78,11 @@ MODELS = [
 def test_the_mean_probability_is_the_weighted_rate(model):
     X, y = loans(200)
     weight = np.random.default_rng(0).uniform(0, 2, 200)
-    model.set_params(monotonic_cst=DIRECTIONS, bootstrap=1).fit(X, y, sample_weight=weight)
+    model.set_params(monotonic_cst=DIRECTIONS).fit(X, y, sample_weight=weight)
     p = model.predict_proba(X)[:, 1]
     assert np.average(p, weights=weight) == pytest.approx(
         np.average(y == "yes", weights=weight), abs=3e-4
     )
-    if model.model_.members:
-        draws = model.predict_bands(X[:50]).draws  # of the bootstrap model
-        assert draws.shape == (1, 50)
 
 
 @pytest.mark.parametrize("make", [partial(GCMClassifier, prior="conditional"), IGCMClassifier])
@@ -130,17 +115,14 @@ def test_steepness_is_that_which_rows_left_out_ask_for():
     assert again == pytest.approx(best - 0.3, abs=0.1)
 
 
-def test_calibration_changes_costs_alone_and_those_of_bootstrap_models_too():
+def test_calibration_changes_costs_alone():
     X, y = noisy(120, 1)
-    known = {"monotonic_cst": [1, 1] + [0] * 18, "members": 2, "epochs": 3, "bootstrap": 1}
+    known = {"monotonic_cst": [1, 1] + [0] * 18, "members": 2, "epochs": 3}
     fitted = {
         way: GCMClassifier(calibrate=way, early_stopping=True, **known).fit(X, y)
         for way in (False, "auto", True)
     }
-    raw, shifted, steeper = (
-        torch.stack([m.cost_net.steepness_bias for m in (model.model_, *model.bootstrap_models_)])
-        for model in fitted.values()
-    )
+    raw, shifted, steeper = (m.model_.cost_net.steepness_bias for m in fitted.values())
     assert torch.equal(shifted, raw)
     moved = (steeper - raw).detach()
     assert moved.abs().min() > 1e-4

@@ -167,7 +167,7 @@ ASKED_WRONGLY = {
     r"level must be a number in \(0, 1\), got 1": lambda m, X: m.predict_bands(X, level=1),
     "values must be a list of values of col": lambda m, X: m.response_curve(X, "debt", 5.0),
     "values must be a list of values of": lambda m, X: m.response_curve(X, "debt", [np.nan]),
-    "bands need bootstrap=": lambda m, X: (
+    "bands need a GCM with prior=": lambda m, X: (
         IGCMClassifier(epochs=1).fit(X, [0, 1] * 100).predict_bands(X)
     ),
     "n_samples=1": lambda m, X: GCMRegressor().fit(X[:1], [1.0]),

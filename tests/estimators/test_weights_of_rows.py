@@ -25,7 +25,6 @@ SMALL = {"monotonic_cst": {"income": -1, "debt": 1}, "hidden": 4, "epochs": 1, "
 CASES = {
     "classifier": (GCMClassifier(**SMALL, members=4, early_stopping=True), lambda y, t: y),
     "balanced": (GCMClassifier(**SMALL, members=2, class_weight="balanced"), lambda y, t: y),
-    "bootstrap": (GCMClassifier(**SMALL, members=2, bootstrap=1), lambda y, t: y),
     "regressor": (GCMRegressor(**SMALL, members=4, early_stopping=True), lambda y, t: t),
     "levels": (GCMOrdinal(**SMALL, members=2), lambda y, t: np.digitize(t, [0.5, 1.5])),
     "times": (GCMSurvival(**SMALL, members=2), lambda y, t: np.stack([y == "yes", t], 1)),
@@ -50,8 +49,6 @@ def answers(case, index, weight):
     X, y, times, _ = rows()
     model = estimator.fit(X.iloc[index], outcome(y, times)[index], sample_weight=weight)
     new = loans(6, seed=1)[0]
-    if model.bootstrap:
-        return model.predict_bands(new).draws
     if case == "times":
         return np.stack([model.predict(new), model.predict_median(new)])
     return monotone_prediction(model, new)
@@ -104,7 +101,7 @@ def test_rows_of_one_group_are_left_out_together_and_else_a_score_tells() -> Non
         assert all(re.match("4,000 rows have a loss of.*groups= of fit", text) for text in texts)
     # Over seeds the difference is .61 with a standard deviation of .13.
     assert loss["together"] < loss["alone"] - 0.05
-    # The choice of a response, and bootstrap samples, keep a group together too.
+    # The choice of a response keeps a group together too.
     codes = torch.from_numpy(np.random.default_rng(0).integers(0, 12, 300))
     rows = training.TrainingRows(
         torch.arange(300.0)[:, None], torch.zeros(300, 1), codes.double(), None, [1], groups=codes
@@ -114,8 +111,6 @@ def test_rows_of_one_group_are_left_out_together_and_else_a_score_tells() -> Non
         assert held
         assert others
         assert not held & others
-        often = rows.resampled(seed).x[:, 0].long().bincount(minlength=300)
-        assert all(len(often[codes == code].unique()) == 1 for code in range(12))
 
 
 def test_groups_that_cannot_be_are_refused():

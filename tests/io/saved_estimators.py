@@ -19,7 +19,6 @@ from pyro_gcm.estimators import (
 
 KINDS = {
     "GCMClassifier": (GCMClassifier, {"members": 2, "class_weight": {"no": 1.0, "yes": 2.0}}),
-    "GCMClassifier, bootstrap": (GCMClassifier, {"members": 2, "bootstrap": 2}),
     "GCMClassifier, sampled": (GCMClassifier, {"prior": "conditional"}),
     "GCMRegressor": (GCMRegressor, {"members": 2}),
     "GCMRegressor, distribution": (GCMRegressor, {"members": 2, "response": "distribution"}),

@@ -38,12 +38,10 @@ def study(
     scores: Callable[[Any, Table, Table], Scores],
     page: str,
     levels: int = 0,
-    **options: Any,
 ) -> Study:
     """A study whose scores are of (prediction of test rows, training rows, test rows).
 
     :param levels: of simulated tables; 0 where y is a number.
-    :param options: others of `Study`.
     """
 
     def run(fit: Fit, device: str = "cpu") -> Scores:
@@ -56,7 +54,7 @@ def study(
             scored = scores(predict(test), learn, test)
         return {**scored, "seconds of a fit": spent, "seconds": spent, "epochs": 0}
 
-    return Study(*(name, str(about), datasets, methods, run, page), quick={"rows": 150}, **options)
+    return Study(*(name, str(about), datasets, methods, run, page), quick={"rows": 150})
 
 
 def boosters(make: Callable[..., Any], learn: Table, seed: int, trees: Iterable[int]) -> list[Any]:

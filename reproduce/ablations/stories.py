@@ -1,9 +1,8 @@
-"""Changed stories: groups, costs that go together, modes of costs, weights with priors."""
+"""Changed stories: groups, costs that go together, modes of costs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,16 +13,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from pyro_gcm import GCM, fit, fit_members
+from pyro_gcm import GCM, fit
 from pyro_gcm.distributions import shifted
-from pyro_gcm.inference import WeightPosterior, bayesian
 from pyro_gcm.models import HierarchicalGCM
 from reproduce.rendering.markdown import known_first, markdown, number
 from reproduce.runs import Fit, Scores
 from reproduce.study import Study
 from reproduce.tasks import load
 
-TEST, GROUPS, BOOTSTRAP = 2000, 30, 16
+TEST, GROUPS = 2000, 30
 Columns = tuple[Tensor, Tensor, Tensor]
 
 
@@ -214,83 +212,38 @@ def modes(method: str, seed: int) -> Scores:
     }
 
 
-def bands(method: str, seed: int, rows: int, interaction: bool) -> Scores:
-    """Coverage and width of 90 % bands of Pr(y = 1), mean over the test rows."""
-
-    def cost(x: Tensor) -> Tensor:
-        return 1.2 * torch.tanh(x[:, 0]) - 0.5 * x[:, 1] + interaction * x[:, 0] * x[:, 1]
-
-    def costs(x: Tensor, g: torch.Generator) -> Tensor:
-        return (cost(x) + 0.7 * torch.randn(len(x), generator=g))[:, None]
-
-    data = simulate(rows, seed, costs, lambda x, r: _ndtr((r[:, 0] - cost(x)) / 0.7))
-    given, truth, epochs = data.learn, data.truth[-TEST:], 60 if rows < 1000 else 20
-    if method == "members":
-        found: Any = fit_members(*given, seed=seed, progress=False).model
-    elif method == "bootstrap":
-        g = torch.Generator().manual_seed(seed)
-        chosen = [torch.randint(rows, (rows,), generator=g) for _ in range(BOOTSTRAP)]
-        samples: Any = [tuple(column[rows_of] for column in given) for rows_of in chosen]
-        found = WeightPosterior([_small(method, sample, seed, epochs) for sample in samples])
-    else:
-        model = _small(method, given, seed, epochs)
-        options: Any = {"guide": method.partition(", ")[2], "seed": seed, "progress": False}
-        found = bayesian(model, num_samples=16).fit(*given, steps=1500, **options)
-    draws = found.predict_draws(*data.test).double()
-    low, high = (draws.quantile(p, 0) for p in (0.05, 0.95))
-    mean = draws.mean(0)
-    return {
-        "coverage": _inside(truth, low, high),
-        "width": (high - low).mean().item(),
-        "root mean squared error": (mean - truth).square().mean().sqrt().item(),
-        **data.log_scores(mean),
-    }
-
-
 #: Part -> function (method, seed) -> scores, and its methods.
 PARTS: dict[str, tuple[Callable[..., Scores], tuple[str, ...]]] = {
     "groups": (groups, ("HierarchicalGCM", "GCM, one-hot groups", "GCM, no groups")),
     "factor": (factor, ("GCM", "GCM, factor")),
     "compas": (compas, ("GCM", "GCM, factor")),
     "modes": (modes, ("GCM", "GCM, modes")),
-    "bands": (bands, ("members", "bootstrap", "bayesian, normal", "bayesian, low_rank")),
 }
-#: Settings of the tables of `bands`: rows, and whether x has an interaction.
-BANDS = {
-    f"{rows:,} rows, {'interaction' if interaction else 'additive'}": (rows, interaction)
-    for rows in (500, 5000)
-    for interaction in (False, True)
-}
-BAND_SEEDS = 10
 
 
 def cells(fit: Fit) -> Iterable[Fit]:
-    """The methods of a part; bands are on several kinds of data, for fewer seeds."""
-    if fit.method not in PARTS[fit.dataset][1]:
-        return []
-    variants = [""] if fit.dataset != "bands" else BANDS if fit.seed < BAND_SEEDS else []
-    return [replace(fit, variant=variant) for variant in variants]
+    """The methods of a part."""
+    return [fit] if fit.method in PARTS[fit.dataset][1] else []
 
 
 def run(fit: Fit, device: str = "cpu") -> Scores:
     """One method on one simulated data set."""
-    return PARTS[fit.dataset][0](fit.method, fit.seed, *BANDS.get(fit.variant, ()))
+    return PARTS[fit.dataset][0](fit.method, fit.seed)
 
 
 def report(table: pd.DataFrame, part: str) -> str:
     """Mean and standard deviation over the seeds of every score; the gain on the same seeds."""
     own = table[table["dataset"] == part].astype({"value": float})
-    several, first = own["variant"].nunique() > 1, PARTS[part][1][0]
-    names, lines = known_first(own["metric"]), []
-    wide = own.pivot(index="seed", columns=["variant", "method", "metric"], values="value")
-    for variant, method in dict.fromkeys(zip(own["variant"], own["method"], strict=True)):
-        scores = wide[variant, method]
-        gain = scores["log score"] - wide[variant, first]["log score"]
+    first, names, lines = PARTS[part][1][0], known_first(own["metric"]), []
+    wide = own.pivot(index="seed", columns=["method", "metric"], values="value")
+    for method in own["method"].unique():
+        scores = wide[method]
+        gain = scores["log score"] - wide[first]["log score"]
         cells = (_cell(scores[n].mean(), scores[n].std()) if n in scores else "" for n in names)
         gained = "" if method == first else _cell(gain.mean(), gain.std() / len(gain) ** 0.5)
-        lines.append([*([variant] if several else []), method, *cells, gained])
-    head = [*(["Data"] if several else []), "Model", *names]
-    return markdown([*head, f"log score, gain over {first} (standard error)"], lines)
+        lines.append([method, *cells, gained])
+    gained = f"log score, gain over {first} (standard error)"
+    return markdown(["Model", *names, gained], lines)
 
 
 def _cell(mean: float, spread: float) -> str:
@@ -304,5 +257,6 @@ STUDY = Study(
     count=50,
     counted="seeds",
     protocol="simulated",
+    variant="",
     cells=cells,
 )

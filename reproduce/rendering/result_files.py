@@ -39,7 +39,7 @@ _MADE: dict[str, list[str]] = {
     "ablation": [],
     "ablation --protocol released": ["ablation_released"],
     **{"timing": [], "auctions": [], "search": [*TRIALS_OF, *FINALS_OF], "untouched": []},
-    **{"members_ablation": [], "credit": CREDIT_FILES, "credit_falls": [], "credit_witnesses": []},
+    **{"credit": CREDIT_FILES, "credit_falls": [], "credit_witnesses": []},
     **{"falls": [], "survival": SURVIVAL, "ordinal": [], "distribution": [], "intervals": []},
     **{"calibration": [], "stories": [], "primitives": [], "reference_posteriors": []},
 }
@@ -49,8 +49,8 @@ def _planned() -> dict[str, int]:
     """File -> fits at the defaults of its command; 0 for one without fits, or with one of times."""
     counts = {
         file: count
-        for name, study in STUDIES.items()
-        if not isinstance(study, Command) and name != "members_ablation"
+        for study in STUDIES.values()
+        if not isinstance(study, Command)
         for file, count in study.planned().items()
     }
     counts |= {file: counts[file] // 2 for file in CHANGES_OF}  # which have five seeds
@@ -58,9 +58,8 @@ def _planned() -> dict[str, int]:
     for plan, trials, final in zip(search.PLANS.values(), TRIALS_OF, FINALS_OF, strict=True):
         counts[trials] = plan.trials * (plan.splits if plan.nested else 1) * spaces
         counts[final] = plan.splits * len(search.SEARCHED)
-    # The settings of members depend on the rows. Four functions are run again with
-    # ATEN_CPU_CAPABILITY=avx2.
-    return counts | {"members_ablation": 90, "primitives": counts["primitives"] + 256, "timing": 0}
+    # Four functions are run again with ATEN_CPU_CAPABILITY=avx2.
+    return counts | {"primitives": counts["primitives"] + 256, "timing": 0}
 
 
 _PLANNED = _planned()

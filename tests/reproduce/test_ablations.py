@@ -1,20 +1,16 @@
 """Studies that change one thing at a time: their cells, what is run, and what is reported."""
 
-import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from toys import load_as, options, toy
+from toys import options
 
-from pyro_gcm import data, fit_members
-from pyro_gcm.models.members import MemberSettings
+from pyro_gcm import data
 from reproduce import tasks
-from reproduce.ablations import auctions, latent_sizes, members, stories
-from reproduce.runs import Fit, as_json
-from reproduce.scores import distribution_scores
+from reproduce.ablations import auctions, latent_sizes, stories
 
 # Latent dimension and number of samples.
 
@@ -29,47 +25,6 @@ def test_the_fits_are_of_every_size_of_the_paper(tmp_path):
         assert asked == {
             (m, *size, s) for m in ("GCM", "IGCM") for size in sizes for s in range(10)
         }
-
-
-# Members.
-
-
-def test_a_cell_differs_from_the_default_in_its_own_settings_alone(monkeypatch, tmp_path):
-    rows, rule = toy("adult", response="binary"), MemberSettings.for_table
-    monkeypatch.setattr(members, "load", lambda name, variant: rows)
-    asked = options(members.STUDY, tmp_path, "--datasets", "adult", "--seeds", "1")
-    (cells,) = members.STUDY.fits(asked).values()
-    found = {cell.method: cell.options for cell in cells}
-    default = found.pop(members.DEFAULT)
-    assert default == {**dataclasses.asdict(rule(len(rows.split(0)[0]), 9, 4)), "fits": 1}
-    assert {*members.LEVELS} - {*found} - {members.DEFAULT} == {
-        "members: K = 8", "encoder: signs on the input", "costs: 3x3",
-    }  # fmt: skip
-    for method, settings in found.items():
-        wanted = {**default, **members.LEVELS[method]}
-        if "separate" in method:
-            wanted |= {"members": 1, "fits": default["members"]}
-        assert settings == wanted != default
-
-
-@pytest.mark.parametrize(("response", "fits"), [("binary", 1), ("continuous", 3)])
-def test_separate_networks_are_averaged_on_rows_that_they_did_not_see(response, fits, monkeypatch):
-    rows = toy(response=response)
-    load_as(monkeypatch, lambda name, variant: rows)
-    small = {"members": 1, "width": 4, "alternatives": 1, "costs": 1, "epochs": 1}
-    settings = dataclasses.replace(MemberSettings.for_table(80, 9, 4), **small)
-    name, text = "adult" if fits == 1 else "auto_mpg", dataclasses.asdict(settings)
-    cell = Fit("any", name, "default", "held-out", "1", 3, "any", as_json({**text, "fits": fits}))
-    scores = members.run(cell)
-    learn, test = rows.split(1)
-    columns = rows.x[learn], rows.r[learn], rows.y[learn]
-    fitted = [
-        fit_members(*columns, response=response, settings=settings, seed=seed, progress=False)
-        for seed in range(3 * fits, 4 * fits)
-    ]
-    expected = distribution_scores(rows, [each.model for each in fitted], test)
-    assert {metric: scores[metric] for metric in expected} == pytest.approx(expected)
-    assert scores["epochs"] == fits
 
 
 # Changed stories.

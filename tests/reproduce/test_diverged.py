@@ -1,29 +1,24 @@
 """A fit that diverged is a result of every study: its scores are NaN."""
 
-import dataclasses
 import math
 
 import pytest
 from toys import load_as, toy
 
-from pyro_gcm.models.members import MemberSettings
 from pyro_gcm.training import Diverged
 from reproduce import public
-from reproduce.ablations import members
 from reproduce.defaults import untouched
 from reproduce.methods.spaces import Searched
 from reproduce.runs import Fit, as_json
 from reproduce.searching import search
 
 NETWORK = {"epochs": 1, "batch_size": 16, "learning_rate": 0.1, "hidden": 4}
-MEMBERS = {**dataclasses.asdict(MemberSettings()), "fits": 1}
 
 
 @pytest.mark.parametrize(
     ("study", "dataset", "protocol", "method", "settings", "metrics"),
     [
         (public, "blog", "held-out", "MLP", NETWORK, {"RMSE"}),
-        (members, "adult", "held-out", "any", MEMBERS, {"AUC", "log score"}),
         (search, "blog", "trials", "MM", {"folds": 1}, {search.VALIDATION_LOSS}),
         (search, "adult", "held-out", "MM", {"folds": 1}, {"AUC", "log score"}),
         (search, "blog", "held-out", "MM", {"folds": 1}, {"RMSE", "log score"}),
@@ -39,9 +34,8 @@ def test_a_fit_that_diverged_has_no_score(
 
     response = "continuous" if dataset == "blog" else "binary"
     load_as(monkeypatch, lambda name, variant: toy(response=response, rows=500))
-    trainers = {public: "train", untouched: "train", members: "fit_members"}
-    for module, name in trainers.items():
-        monkeypatch.setattr(module, name, diverge)
+    for module in (public, untouched):
+        monkeypatch.setattr(module, "train", diverge)
     monkeypatch.setitem(search.SEARCHED, "MM", Searched({}, diverge))
     split = "aside" if protocol == "trials" else "100"
     fit = Fit("any", dataset, "default", protocol, split, 0, method, as_json(settings))

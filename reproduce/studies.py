@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from reproduce import public, quantile, timing
-from reproduce.ablations import auctions, latent_sizes, stories
+from reproduce.ablations import auctions, bands, latent_sizes, stories
 from reproduce.checks import credit_falls, falls, primitives
 from reproduce.curves import distribution, intervals, ordinal, survival
 from reproduce.data import datasets
@@ -46,7 +46,7 @@ STUDIES: dict[str, Study | Protocols | Command] = {
         for study in (
             *(auctions.STUDY, untouched.STUDY, calibration.STUDY, falls.STUDY),
             *(primitives.STUDY, survival.STUDY, ordinal.STUDY, distribution.STUDY),
-            *(intervals.STUDY, stories.STUDY, reference_posteriors.STUDY),
+            *(intervals.STUDY, bands.STUDY, stories.STUDY, reference_posteriors.STUDY),
             *(credit.STUDY, credit_falls.STUDY),
         )
     },

@@ -25,6 +25,11 @@ from pyro_gcm.data.tables import Column
 _FEWEST_ROWS = 5
 #: Levels of a category, at most; the rarest share one level.
 _MOST_LEVELS = 254
+#: A free category with more levels than rows over `_ROWS_EACH`, and than `_FEW_LEVELS`, is read by
+#: the mean outcome of each; levels with this share of the rows have a column of their own beside.
+_ROWS_EACH, _FEW_LEVELS, _FREQUENT = 20, 30, 0.02
+#: Parts of the rows, each of which reads the means of the others.
+_FOLDS = 8
 #: Where fewer than this share of so many rows have a level of their own, a warning says so.
 _MOSTLY, _ENOUGH_ROWS = 0.1, 40
 #: Range to which scaled numbers are clipped, so that float32 holds their squares.
@@ -48,6 +53,7 @@ class ColumnEncoding:
     :param shares: of the training rows, in the same order, and then of those after them.
     :param rare: whether rare levels share one, which unseen ones have as well.
     :param missing: whether training rows lack a value.
+    :param known: all levels of a category that has effects, and `effects`, their mean outcomes.
     """
 
     label: str
@@ -61,6 +67,8 @@ class ColumnEncoding:
     shares: list[float] = field(default_factory=list)
     rare: bool = False
     missing: bool = False
+    known: list[str | float] = field(default_factory=list)
+    effects: list[float] = field(default_factory=list)
 
     @classmethod
     def learn(cls, column: Column, sign: int, categorical: bool) -> ColumnEncoding:
@@ -82,7 +90,7 @@ class ColumnEncoding:
             return int(self.missing)
         if self.kind == "number":
             return 1 + self.missing
-        return len(self.levels) + self.rare + self.missing
+        return len(self.levels) + self.rare + self.missing + bool(self.effects)
 
     def _learn_levels(self, column: Column) -> None:
         labels = column.as_labels()
@@ -229,7 +237,43 @@ class ColumnEncoding:
         # A level that no training row has, at -1, stands for the average row.
         coded: Features = np.eye(len(self.shares) + 1, len(self.shares), dtype=np.float32)
         coded[-1] = self.shares
-        return coded[at]
+        if not self.effects:
+            return coded[at]
+        effect = dict(zip(self.known, self.effects, strict=True))
+        own = np.array([effect.get(label, 0.0) for label in labels], dtype=np.float32)
+        coded[-1] = 0.0  # where the effect stands for the level
+        return np.column_stack([coded[at], own])
+
+    def learn_effects(self, column: Column, outcome: npt.NDArray[np.float64]) -> Features | None:
+        """Learn the mean outcome of each level where they are many, shrunk where rows are few.
+
+        Chosen on simulated truths: 200 levels in 1,000 rows and 500 in 5,000 are read better so (KL
+        from the truth .049 for .052, and .036 for .043), 50 in 1,000 and in 5,000 are not.
+
+        :param outcome: of the training rows, [n], with mean 0 and variance 1.
+        :returns: what the training rows read, [n]: of each the mean without the rows of its fold.
+        """
+        labels = column.as_labels()
+        rows, place = len(labels), {label: at for at, label in enumerate(dict.fromkeys(labels))}
+        most = min(_MOST_LEVELS, max(_FEW_LEVELS, rows / _ROWS_EACH))
+        if self.sign or self.kind != "category" or len(place) <= most:
+            return None
+        at = np.array([place[label] for label in labels])
+        fold = np.random.default_rng(0).permutation(rows) % _FOLDS
+        count, total = np.zeros((2, len(place), _FOLDS))
+        np.add.at(count, (at, fold), 1.0)
+        np.add.at(total, (at, fold), outcome)
+        each, summed = count.sum(1), total.sum(1)
+        # The variance between levels, beside that of 1 within them.
+        between = np.clip(((summed**2 / each).sum() - len(place)) / rows, 1e-3, 1.0)
+        self.known = [label for label in place if label is not None]
+        effects = summed / (each + 1.0 / between) / between**0.5
+        self.effects = [float(effects[place[label]]) for label in self.known]
+        frequent = [v for v in self.levels if each[place[v]] >= _FREQUENT * rows]
+        self.shares = [each[place[v]] / rows for v in frequent] + self.shares[-1:] * self.missing
+        self.levels, self.rare = frequent, False
+        others = (summed[at] - total[at, fold]) / (each[at] - count[at, fold] + 1.0 / between)
+        return np.where(column.is_missing, 0.0, others / between**0.5).astype(np.float32)
 
 
 class TableEncoding:
@@ -255,6 +299,25 @@ class TableEncoding:
                 groups.append(list(range(at, at + len(column.levels))))
             at += column.width
         return groups
+
+    def learned(
+        self, columns: Sequence[Column], outcome: npt.NDArray[np.float64] | None
+    ) -> tuple[Tensor, Tensor]:
+        """What training rows read, and learn the effects of levels from their outcomes, [n].
+
+        :param outcome: None where outcomes are no numbers, such as times that may be censored.
+        """
+        own: list[Features | None] = [None] * len(columns)
+        if outcome is not None and np.ptp(outcome):
+            standard = (outcome - outcome.mean()) / outcome.std()
+            pairs = zip(self.columns, columns, strict=True)
+            own = [code.learn_effects(column, standard) for code, column in pairs]
+        x, r = self(columns)
+        ends = np.cumsum([code.width for code in self.columns])
+        for end, effects in zip(ends, own, strict=True):
+            if effects is not None:
+                x[:, end - 1] = torch.from_numpy(effects)
+        return x, r
 
     def __call__(self, columns: Sequence[Column]) -> tuple[Tensor, Tensor]:
         """Covariates [n, d] and revenues [n, m], float32; d and m are at least 1."""

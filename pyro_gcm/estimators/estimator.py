@@ -120,8 +120,9 @@ class MonotoneEstimator(FittedState):
         if empty := [column.label for column in columns if column.is_missing.all()]:
             warn_user(f"X has no value in {', '.join(empty)}: nothing can be learned from it")
         weights = None if weight is None else torch.tensor(weight)
+        x, r = encoding.learned(columns, None if y.dim() > 1 else y.double().numpy())
         widths = [code.width for code in encoding.columns if code.width] or [1]
-        rows = TrainingRows(*encoding(columns), y, weights, widths, encoding.ordered, groups)
+        rows = TrainingRows(x, r, y, weights, widths, encoding.ordered, groups)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         common: Any = {"device": self.device, "progress": bool(self.verbose)}
         plan = plan_of(self, self._settled(response, rows, seed=seed, **common), rows)

@@ -46,7 +46,7 @@ STUDIES: dict[str, Study | Protocols | Command] = {
         for study in (
             *(auctions.STUDY, untouched.STUDY, calibration.STUDY, falls.STUDY),
             *(primitives.STUDY, survival.STUDY, ordinal.STUDY, distribution.STUDY),
-            *(intervals.STUDY, bands.STUDY, stories.STUDY, reference_posteriors.STUDY),
+            *(intervals.STUDY, stories.STUDY, bands.STUDY, reference_posteriors.STUDY),
             *(credit.STUDY, credit_falls.STUDY),
         )
     },

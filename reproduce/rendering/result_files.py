@@ -41,7 +41,7 @@ _MADE: dict[str, list[str]] = {
     **{"timing": [], "auctions": [], "search": [*TRIALS_OF, *FINALS_OF], "untouched": []},
     **{"credit": CREDIT_FILES, "credit_falls": [], "credit_witnesses": []},
     **{"falls": [], "survival": SURVIVAL, "ordinal": [], "distribution": [], "intervals": []},
-    **{"calibration": [], "stories": [], "primitives": [], "reference_posteriors": []},
+    **{"calibration": [], "stories": [], "bands": [], "primitives": [], "reference_posteriors": []},
 }
 
 

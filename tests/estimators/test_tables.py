@@ -309,6 +309,7 @@ def test_a_type_without_levels_has_no_required_one(numbers):
         model.required(X, "k", 0.5)
 
 
+@pytest.mark.filterwarnings("ignore:.*lottery.* never")
 def test_many_levels_are_read_by_mean_outcomes_of_other_rows(tmp_path):
     """A row's own outcome is not among them: noise would be learned by heart."""
     rng = np.random.default_rng(0)

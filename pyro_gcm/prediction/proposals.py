@@ -6,7 +6,7 @@ And how far weights can be relied on: their effective sample size and their Pare
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -28,45 +28,21 @@ PROPOSALS_PER_DRAW = 128
 #: Proposals of one row before it may be given up sooner: a part of z that has a share of
 #: 1 / `PROPOSALS_PER_DRAW` stays unseen with probability exp(-16).
 _PROPOSALS_TO_JUDGE = 16 * PROPOSALS_PER_DRAW
-#: Rows that are proposed for together differ in the number that they need by at most this factor.
-_LARGEST_RATIO = 1.25
 
 
 class Tally(NamedTuple):
-    """Counts of the proposals for b rows; each tensor has shape [b].
+    """What is known of the proposals for b rows; each tensor has shape [b].
 
-    :param accepted: those that were, at most as many as draws are wanted.
-    :param proposed: all of them, float64.
-    :param total: sum of their probabilities to be accepted, float64.
-    :param squares: sum of the squares, float64.
+    :param accepted: number of those that were, at most as many as draws are wanted.
+    :param proposed: number of all of them, float64.
+    :param rate: estimated probability that a proposal is accepted, and `rate_error` its relative
+        standard error.
     """
 
     accepted: Tensor
     proposed: Tensor
-    total: Tensor
-    squares: Tensor
-
-    def add(self, index: Tensor, p: Tensor, accepted: Tensor) -> None:
-        """Add proposals for the rows `index` with probabilities p [N, k], of which some stay."""
-        self.accepted[index] += accepted
-        self.proposed[index] += len(p)
-        self.total[index] += p.sum(0)
-        self.squares[index] += p.square().sum(0)
-
-    @property
-    def rate(self) -> Tensor:
-        """Estimated probability that a proposal is accepted."""
-        return self.total / self.proposed
-
-    @property
-    def equal_share(self) -> Tensor:
-        """Effective share of the proposals if they were weighted instead."""
-        return self.total.square() / (self.squares * self.proposed)
-
-    @property
-    def rate_error(self) -> Tensor:
-        """Relative standard error of the rate."""
-        return ((1.0 / self.equal_share - 1.0).clamp(min=0.0) / self.proposed).sqrt()
+    rate: Tensor
+    rate_error: Tensor
 
 
 def rejection(
@@ -86,75 +62,43 @@ def rejection(
     :param probability: (draws, rows) -> with which each is accepted, float64, [N, b].
     :param num_weighted: proposals that importance resampling would have.
     """
-    count = len(rows.x)
+    count, allowed, done = len(rows.x), PROPOSALS_PER_DRAW * num_samples, 0
     active = torch.arange(count, device=rows.x.device)
-    tally = Tally(active * 0, *torch.zeros(3, count, dtype=torch.float64, device=active.device))
+    accepted, counted = active * 0, torch.zeros(3, count, dtype=torch.float64, device=active.device)
+    proposed, total, squares = counted  # of the probabilities
     # One proposal of every row stands in for its draws until one is accepted.
     first = propose(rows, 1).wide()
     kept = {name: value.repeat_interleave(num_samples, 0) for name, value in first.items()}
-    # A row that accepts all proposals needs no more than these.
-    sizes = torch.full_like(active, num_samples)
     while len(active):
-        for part, size in _together(sizes):
-            index = active[part]
+        # A row that accepts all needs no more than num_samples; few rows have more at once.
+        more = max(num_samples, min(done, PROPOSALS_AT_ONCE // len(active)))
+        size = min(more, allowed - done, PROPOSALS_AT_ONCE)
+        for index in active.split(max(1, PROPOSALS_AT_ONCE // size)):
             block = rows.take(index)
             draws = propose(block, size)
             p = probability(draws, block)
             accepts = torch.rand(p.shape, dtype=p.dtype, device=p.device) < p
-            place = tally.accepted[index] + accepts.cumsum(0) - 1
+            place = accepted[index] + accepts.cumsum(0) - 1
             source, column = (accepts & (place < num_samples)).nonzero(as_tuple=True)
             where = place[source, column], index[column]
             for name, values in draws.wide().items():
                 kept[name][where] = values[source, column]
-            tally.add(index, p, accepts.sum(0).clamp(max=num_samples - tally.accepted[index]))
-        active = (~_is_done(tally, num_samples, num_weighted)).nonzero()[:, 0]
-        sizes = _still_needed(tally, active, num_samples)
-    short = ((tally.accepted > 0) & (tally.accepted < num_samples)).nonzero()[:, 0]
+            accepted[index] = (accepted[index] + accepts.sum(0)).clamp(max=num_samples)
+            counted[:, index] += torch.stack([torch.ones_like(p), p, p.square()]).sum(1)
+        done += size
+        rate, equal_share = total / proposed, total.square() / (squares * proposed)
+        error = ((1.0 / equal_share - 1.0).clamp(min=0.0) / proposed).sqrt()
+        # Written so that NaN, where no proposal can be accepted, counts as hopeless.
+        hopeful = (done < _PROPOSALS_TO_JUDGE) | (rate * (1 + 5 * error) * PROPOSALS_PER_DRAW >= 1)
+        more_draws = allowed * rate > num_weighted * equal_share
+        goes_on = (accepted < num_samples) & (hopeful | more_draws)
+        active = active[goes_on[active]] if done < allowed else active[:0]
+    short = ((accepted > 0) & (accepted < num_samples)).nonzero()[:, 0]
     if len(short):
-        again = torch.rand(num_samples, len(short), device=short.device) * tally.accepted[short]
+        again = torch.rand(num_samples, len(short), device=short.device) * accepted[short]
         for values in kept.values():
             values[:, short] = values[again.long(), short]
-    return Draws(num_samples, kept, {}), tally
-
-
-def _is_done(tally: Tally, num_samples: int, num_weighted: int) -> Tensor:
-    """Rows that are full or given up."""
-    allowed = PROPOSALS_PER_DRAW * num_samples
-    # Written so that NaN, where no proposal can be accepted, counts as hopeless.
-    highest_rate = tally.rate * (1.0 + 5.0 * tally.rate_error)
-    hopeless = (tally.proposed >= _PROPOSALS_TO_JUDGE) & ~(highest_rate * PROPOSALS_PER_DRAW >= 1.0)
-    fewer_draws = ~(allowed * tally.rate > num_weighted * tally.equal_share)
-    spent = tally.proposed >= allowed
-    return (tally.accepted == num_samples) | spent | (hopeless & fewer_draws)
-
-
-def _still_needed(tally: Tally, active: Tensor, num_samples: int) -> Tensor:
-    """Proposals after which most of these rows are full, no more than they may have."""
-    proposed = tally.proposed[active]
-    missing = (num_samples - tally.accepted[active]).double()
-    wanted = (missing + 1.5 * missing.sqrt() + 1.0) / tally.rate[active]
-    allowed = PROPOSALS_PER_DRAW * num_samples - proposed
-    # The rate is uncertain after few proposals, and the row may be hopeless.
-    to_judge = _PROPOSALS_TO_JUDGE - proposed
-    trusted = torch.where(to_judge > 0.0, to_judge, 8.0 * proposed)
-    return torch.fmin(torch.fmin(wanted, trusted), allowed).ceil().long()
-
-
-def _together(sizes: Tensor) -> Iterator[tuple[Tensor, int]]:
-    """Parts of the rows that are proposed for together, and how many proposals each row gets."""
-    order = sizes.argsort()
-    ordered = sizes[order].tolist()
-    start = 0
-    while start < len(ordered):
-        stop, highest = start + 1, _LARGEST_RATIO * ordered[start]
-        while (
-            stop < len(ordered)
-            and ordered[stop] <= highest
-            and (stop + 1 - start) * ordered[stop] <= PROPOSALS_AT_ONCE
-        ):
-            stop += 1
-        yield order[start:stop], min(ordered[stop - 1], PROPOSALS_AT_ONCE)
-        start = stop
+    return Draws(num_samples, kept, {}), Tally(accepted, proposed, rate, error)
 
 
 def if_small(error: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ from pyro_gcm._utils.validation import (
 )
 from pyro_gcm.inference.fit import fit
 from pyro_gcm.inference.training_data import copies, weighed
-from pyro_gcm.training import Diverged, FitResult
+from pyro_gcm.training import FitResult
 from pyro_gcm.training.options import Adam, down
 
 #: Share of the rows that a search holds out.
@@ -74,14 +74,7 @@ def search_epochs(
     """
     most = epochs or MOST * model.training_defaults(len(y)).epochs
     stops = {"validation": VALIDATION, "patience": PATIENCE, "epochs": most, "schedule": SCHEDULE}
-    try:
-        tried = copy.deepcopy(model)
-        return best_epoch(fit(tried, x, r, y, **{**options, **stops, "seed": seed}))
-    except Diverged as error:
-        raise Diverged(
-            f"{str(error).split('. The model has')[0]}, in a search for the number of epochs. The "
-            "model is as it was: lower learning_rate or clip_norm"
-        ) from None
+    return best_epoch(fit(copy.deepcopy(model), x, r, y, **{**options, **stops, "seed": seed}))
 
 
 def best_epoch(result: FitResult) -> int:

@@ -104,8 +104,6 @@ class OrderEventModel(Parts):
 
     def z_guide_dist(self, x: Tensor | None, r: Tensor | None, y: Tensor | None) -> Any:
         """q(z|x, r, y), or p(z|x) where the guide is the prior; arguments in data units."""
-        if x is None:
-            raise ValueError("x must be given: the guide reads it")
         if self.z_guide is None:
             return self.z_dist(x)
         e = self.x_standardizer(x)

@@ -159,8 +159,6 @@ class IGCM(Surfaces):
 
     def guide_story(self, sample: Any, x: Tensor, r: Tensor, y: Tensor | None) -> None:
         """z from q(z|x, r, y), and k from q(k|x, r, y) or the exact p(k|x, r)."""
-        if r is None:
-            raise ValueError("r must be given: the guide reads it")
         super().guide_story(sample, x, r, y)
         sample("k", lambda: self.k_guide_dist(x, r, y), exact=self.k_guide is None)
 
@@ -242,8 +240,6 @@ class IGCM(Surfaces):
         """p(k), or p(k|x) for x in data units."""
         if isinstance(self.k_prior, StandardNormal):
             return self.k_prior()
-        if x is None:
-            raise ValueError("x must be given: the kernel prior p(k|x) reads it")
         return self.k_prior(self.x_standardizer(x))
 
     def k_posterior(self, covariates: Tensor, r: Tensor) -> Any:

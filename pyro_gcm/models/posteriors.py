@@ -181,7 +181,7 @@ class Posteriors(Predictions):
     def _checked_sites(self, rows: Rows, sites: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The draws [S, B, ...] that a replay needs.
 
-        :raises ValueError: for sites that are not there, or have another shape.
+        :raises ValueError: for sites that have another shape.
         """
         checked: dict[str, Tensor] = {}
         for name, shape in self.latent_shapes().items():
@@ -194,8 +194,6 @@ class Posteriors(Predictions):
                         f"draws, rows and the site, got {tuple(values.shape)}"
                     )
                 checked[name] = values
-            elif name not in self.prediction_plan.informed:
-                raise ValueError(f"sites must have draws of {name}, got {sorted(sites)}")
         return checked
 
     def latent_shapes(self) -> dict[str, torch.Size]:

@@ -101,10 +101,7 @@ class Predictions(OrderEventModel):
             noise = self.noise(num_samples)
             draws = Predicted(self, self.prediction_plan, noise).read(x, r)
             values = self.response.expected(draws.p_y)
-        values = values.expand(draws.num_draws, len(rows.x))
-        if draws.log_weights is None:
-            return values.mean(0)
-        return (values * draws.log_weights.exp()).sum(0)
+        return draws.mean(values.expand(draws.num_draws, len(rows.x)))
 
     @prediction
     def predict_draws(self, x: ArrayLike, r: ArrayLike, *, num_samples: Count = None) -> Tensor:

@@ -246,8 +246,6 @@ def _with_start(r: ArrayLike | None, count: int, revenue: int, loc: Tensor) -> T
     rows, size = as_tensor("r", r, loc.device).double(), len(loc)
     if rows.dim() == 1:
         rows = rows.expand(count, -1)
-    if rows.dim() != 2 or rows.shape[1] not in (size - 1, size):
-        raise ValueError(f"r must have {size - 1} or {size} values, got shape {tuple(rows.shape)}")
     if rows.shape[1] == size - 1:
         gap = rows.new_full((len(rows), 1), torch.nan)
         rows = torch.cat([rows[:, :revenue], gap, rows[:, revenue:]], 1)

@@ -39,12 +39,6 @@ class Predictive:
         self.model, self.rows, self.num_samples, self.home = model, rows, num_samples, home
         self.response = model.response
 
-    def __getattr__(self, name: str) -> Any:
-        has = ", ".join(own for own in dir(type(self)) if not own.startswith("_"))
-        raise AttributeError(
-            f"predictions of y for response={self.response.named!r} has no {name!r}; it has {has}"
-        )
-
     def log_prob(self, y: ArrayLike) -> Tensor:
         """log p(y | x, r) of outcomes y [B] in nats, [B]; see the `log_prob` of the model."""
         x, r = self.rows[:2]
@@ -156,10 +150,8 @@ class DistributionPredictive(QuantilePredictive, MeanPredictive):
         :param y: [B], or [B, T] for several values of each row.
         :returns: of the shape of y.
         """
-        values, device = as_tensor("y", y), self.rows.x.device
-        at = self.response.outcome(values.reshape(-1) if values.dim() == 2 else y, device)
-        self.response.check_outcome(at)
-        at = at.reshape(values.shape)
+        values = as_tensor("y", y)
+        at = self._outcomes(values.reshape(-1) if values.dim() == 2 else y).reshape(values.shape)
         same_rows(x=self.rows.x, y=at)
 
         def block(draws: Draws, rows: Rows) -> Tensor:
@@ -167,6 +159,11 @@ class DistributionPredictive(QuantilePredictive, MeanPredictive):
             return self._cdf_of(draws, rows)(rows.y.movedim(0, -1)).movedim(-1, 0)
 
         return self._average(block, y=at)
+
+    def _outcomes(self, y: ArrayLike) -> Tensor:
+        at = self.response.outcome(y, self.rows.x.device)
+        self.response.check_outcome(at)
+        return at
 
     def crps(self, y: ArrayLike) -> Tensor:
         """The continuous ranked probability score of every row, [B], in the units of y.
@@ -177,9 +174,7 @@ class DistributionPredictive(QuantilePredictive, MeanPredictive):
 
         :param y: [B].
         """
-        at = self.response.outcome(y, self.rows.x.device)
-        self.response.check_outcome(at)
-        same_rows(x=self.rows.x, y=at)
+        same_rows(x=self.rows.x, y=(at := self._outcomes(y)))
 
         def block(draws: Draws, rows: Rows) -> Tensor:
             assert rows.y is not None

@@ -87,7 +87,6 @@ class TrainingDefaults:
 class TrainingOptions(TrainingDefaults):
     """The options that `pyro_gcm.fit` documents and `baselines.fit` shares.
 
-    :raises TypeError: if a function is not callable.
     :raises ValueError: for an invalid option; the message names it.
     """
 
@@ -154,26 +153,14 @@ class TrainingOptions(TrainingDefaults):
 
     def make_optimizer(self, parameters: list[torch.nn.Parameter]) -> Optimizer:
         """The optimiser at the initial learning rate; Adam by default."""
-        make, wanted = self.optimizer or Adam, "(parameters, lr=...)"
-        made = _called(make, "optimizer", wanted, parameters, lr=self.learning_rate)
-        if not isinstance(made, Optimizer):
-            raise TypeError(f"optimizer must return a torch optimiser, got {made!r}")
-        return made
+        return (self.optimizer or Adam)(parameters, lr=self.learning_rate)
 
     def make_scheduler(self, optimizer: Optimizer, steps: int) -> Any:
         """The learning rate scheduler, which is stepped after every update, or None."""
         if self.schedule is None:
             return None
         make = SCHEDULES[self.schedule] if isinstance(self.schedule, str) else self.schedule
-        return _called(make, "schedule", "(optimizer, steps)", optimizer, steps)
-
-
-def _called(make: Callable[..., Any], name: str, wanted: str, *args: Any, **options: Any) -> Any:
-    """The result of a function of the user; an error in calling it names it."""
-    try:
-        return make(*args, **options)
-    except TypeError as error:
-        raise TypeError(f"{name} must be a function {wanted}; called so: {error}") from error
+        return make(optimizer, steps)
 
 
 class AveragedWeights:

@@ -100,7 +100,7 @@ class Spoiling(torch.optim.SGD):
 def test_a_search_that_fails_leaves_the_model_as_it_was() -> None:
     columns, model = rows(60), GCM(3, 2)
     before = weights(model)
-    with pytest.raises(Diverged, match="in a search for the number of epochs"):
+    with pytest.raises(Diverged):
         search_epochs(model, *columns, optimizer=Spoiling, **QUICK)
     with pytest.raises(KeyboardInterrupt):
         search_epochs(model, *columns, callback=stop_at(2), **QUICK)

@@ -128,10 +128,7 @@ def test_methods_for_other_responses_are_refused() -> None:
     p_y = model.predictive(x, r)
     torch.testing.assert_close(p_y.mean, model.predict(x, r), rtol=0.0, atol=0.0)
     for name in ("quantile", "crps", "survival", "probabilities", "restricted_mean"):
-        with pytest.raises(
-            AttributeError, match=r"response='binary' has no .*; it has log_prob, m"
-        ):
-            getattr(p_y, name)
+        assert not hasattr(p_y, name)
     survival = zoo.with_units("survival")
     wrong = ([-1.0], "at least 0"), ([0.0], "above 0 for a hazard"), ([[1.0], [2.0]], r"\[T\]")
     for times, error in wrong:

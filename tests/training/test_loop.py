@@ -119,13 +119,3 @@ def test_every_epoch_visits_the_training_rows_once(validation: float) -> None:
     assert sorted(training[:rows] + held_out[: 50 - rows]) == r[:, 0].tolist()
     assert result.history.epoch.tolist() == [1, 2]
     assert "history" not in repr(result)
-
-
-# Batches
-
-
-def test_an_optimiser_that_is_no_function_of_parameters_and_a_rate_is_named() -> None:
-    x, r, y = torch.randn(20, 3), torch.rand(20, 2), torch.arange(20) % 2
-    for value in (torch.optim.Adam([torch.zeros(1)]), lambda parameters: None):
-        with pytest.raises(TypeError, match=r"optimizer must be a function \(parameters, lr=...\)"):
-            fit(GCM(3, 2), x, r, y, optimizer=value, progress=False)

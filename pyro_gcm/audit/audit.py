@@ -23,12 +23,11 @@ from pyro_gcm._utils.validation import (
     positive_int,
     same_rows,
     seed_of,
-    shown,
-    without_tensor,
 )
 from pyro_gcm.audit.pairs import Array, Call, Space
 from pyro_gcm.audit.result import MonotonicityAudit
 from pyro_gcm.audit.search import SEARCHES, Search
+from pyro_gcm.data.tables import signs_of
 
 
 @one_thread()
@@ -94,7 +93,7 @@ def audit_monotonicity(
     same_rows(x=covariates, r=revenues)
     if isinstance(increasing, bool):
         increasing = [1 if increasing else -1] * revenues.shape[1]
-    signs = checked_signs("increasing", increasing, revenues.shape[1])
+    signs = np.array(signs_of("increasing", increasing, revenues.shape[1]), np.float64)
     searches = list(dict.fromkeys([searches] if isinstance(searches, str) else searches))
     for name in searches or [""]:
         one_of("searches", name, SEARCHES)
@@ -120,20 +119,6 @@ def _rows(name: str, value: ArrayLike) -> tuple[Array, list[str]]:
     tensor = matrix(name, tensor, tensor.shape[-1] if tensor.dim() else 0, f"{name}_dim")
     names = column_names(value) or [f"{name}[{j}]" for j in range(tensor.shape[1])]
     return tensor.double().cpu().numpy(), names
-
-
-def checked_signs(name: str, signs: Sequence[int], columns: int) -> Array:
-    """+1, -1 or 0 for each column, float64.
-
-    :raises ValueError: for anything else.
-    """
-    entries = np.asarray(without_tensor(signs), dtype=object)
-    is_sign = [not isinstance(sign, bool) and sign in (-1, 0, 1) for sign in entries.flat]
-    if entries.shape != (columns,) or not all(is_sign):
-        raise ValueError(
-            f"{name} must be +1, -1 or 0 for each of the {columns} columns, got {shown(signs)}"
-        )
-    return entries.astype(np.float64)
 
 
 def called(

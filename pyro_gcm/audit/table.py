@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from pyro_gcm._utils.torch_state import one_thread
 from pyro_gcm._utils.validation import told_once
-from pyro_gcm.audit.audit import audit_monotonicity, checked_signs, method_of
+from pyro_gcm.audit.audit import audit_monotonicity, method_of
 from pyro_gcm.audit.pairs import Array
 from pyro_gcm.audit.result import MonotonicityAudit
+from pyro_gcm.data.tables import as_frame, read_table, signs_of
 
 
 @one_thread()
@@ -104,8 +105,6 @@ class _Table:
     def __init__(self, X: Any, predictor: Any, directions: Any) -> None:
         import pandas as pd
 
-        from pyro_gcm.data.tables import as_frame
-
         self.frame, self.dtype = as_frame(X), None
         self.labels = X.columns if isinstance(X, pd.DataFrame) else None
         if self.frame is None:
@@ -115,7 +114,9 @@ class _Table:
         columns = list(self.frame.columns)
         if directions is None:
             directions = _directions_of(predictor, columns)
-        signs = _signs(directions, columns)
+        signs = signs_of("directions", directions, len(columns), columns)
+        if not any(signs):
+            raise ValueError("directions must have +1 or -1 for one column at least, got only 0")
         constrained = {name: sign for name, sign in zip(columns, signs, strict=True) if sign}
         self.names, self.signs = [*constrained], [*constrained.values()]
         self.levels: list[Sequence[Any] | None] = []
@@ -131,8 +132,6 @@ class _Table:
 
     def _numbers(self, name: str) -> Array:
         """A column as numbers, NaN where missing; positions of levels of an ordered category."""
-        from pyro_gcm.data.tables import read_table
-
         # Alone: a predictor may take what no estimator of this package takes in other columns.
         column = read_table(self.frame.select(name).to_native())[0]
         self.levels.append(column.levels)
@@ -177,18 +176,3 @@ def _directions_of(predictor: Any, columns: list[str]) -> Any:
     if names is None or isinstance(directions, Mapping) or set(names) - set(columns):
         return directions
     return dict(zip(names, directions, strict=True))
-
-
-def _signs(directions: Any, columns: list[str]) -> list[int]:
-    """+1, -1 or 0 for each column."""
-    from pyro_gcm.data.tables import known_name
-
-    if isinstance(directions, Mapping):
-        directions = {known_name(str(n), columns): sign for n, sign in directions.items()}
-        if unknown := [name for name in directions if name not in columns]:
-            raise ValueError(f"directions names {unknown}, X has the columns {columns}")
-        directions = [directions.get(name, 0) for name in columns]
-    signs = [int(sign) for sign in checked_signs("directions", directions, len(columns))]
-    if not any(signs):
-        raise ValueError("directions must have +1 or -1 for one column at least, got only 0")
-    return signs

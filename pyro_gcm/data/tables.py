@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pandas as pd
 from torch import Tensor
 
-from pyro_gcm._utils.validation import WrongCell, as_tensor, shown
+from pyro_gcm._utils.validation import WrongCell, as_tensor, shown, without_tensor
 
 #: Columns of times, by the name of their narwhals dtype, and single values.
 _TIMES = ("Datetime", "Date", "Time", "Duration")
@@ -89,6 +89,30 @@ def known_name(name: str, known: Sequence[str]) -> str:
         return name
     form = normalize("NFC", name)
     return next((each for each in known if normalize("NFC", each) == form), name)
+
+
+def signs_of(name: str, given: Any, count: int, names: Sequence[str] | None = None) -> list[int]:
+    """+1, -1 or 0 for each column.
+
+    :param name: of the argument, in messages.
+    :param given: an entry a column, or a mapping from names of columns, to which others have 0.
+    :param names: of the columns, if they have any.
+    :raises ValueError: for other entries, another number of them, and unknown names.
+    """
+    if isinstance(given, pd.Series) and any(isinstance(each, str) for each in given.index):
+        given = given.to_dict()
+    if isinstance(given, Mapping):
+        known = list(names or ())
+        of_name = {known_name(str(each), known): sign for each, sign in given.items()}
+        if unknown := [each for each in of_name if each not in known]:
+            raise ValueError(f"{name} names {unknown}, and X has the columns {known}")
+        given = [of_name.get(each, 0) for each in known]
+    entries = np.asarray(without_tensor(given), dtype=object)
+    is_sign = [not isinstance(sign, bool) and sign in (-1, 0, 1) for sign in entries.flat]
+    if entries.shape != (count,) or not all(is_sign):
+        wanted = f"must be +1, -1 or 0 for each of the {count} columns"
+        raise ValueError(f"{name} {wanted}, got {shown(given)}")
+    return [int(sign) for sign in entries]
 
 
 def read_table(table: Any, estimator: Any = None) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
@@ -109,27 +110,18 @@ class Answers(MonotoneEstimator):
 
         level = share("level", level)
         event = self._event_of(above)
-        columns = self._columns(X)
-        p = event(*self.encoding_(columns))
+        p = event(*self._rows(X))
         happens = p >= 0.5
-        names = getattr(self, "feature_names_in_", range(len(columns)))
         parts = []
-        for at in self.encoding_.revenues:
-            moving = MovingColumn(self.encoding_, columns, at)
+        for moving, known in self._every_moving(X):
             code, given = moving.code, ~np.isnan(moving.values)
             best, worst = (code.high, code.low)[:: code.sign]
             turned = np.where(happens, worst, best)
             at_turned = event(*moving.rows(turned))
             with np.errstate(invalid="ignore", divide="ignore"):  # in the branch not taken
                 binding = np.where(happens, 1.0 - at_turned / p, (at_turned - p) / (1.0 - p))
-            found = {
-                "row": np.arange(len(p)),
-                "feature": names[at],
-                "value": code.values_at(moving.values),
-                "probability": p,
-                "outcome": happens,
-                "binding": np.where(given, np.clip(binding, 0.0, 1.0), np.nan),
-            }
+            found = {**known, "probability": p, "outcome": happens}
+            found["binding"] = np.where(given, np.clip(binding, 0.0, 1.0), np.nan)
             tail = 0.5 * (1.0 - level)
             # In the order in which p rises: the quantiles of a column that falls turn round.
             shares = np.array([tail, 0.5, 1.0 - tail])[:: code.sign, None]
@@ -140,8 +132,6 @@ class Answers(MonotoneEstimator):
                 costs = np.ceil(code.sign * costs) * code.sign
             lower, cost, upper = map(code.values_at, costs)
             parts.append(pd.DataFrame({**found, "cost": cost, "lower": lower, "upper": upper}))
-        if not parts:
-            raise ValueError("explain needs a column with a direction in monotonic_cst")
         return pd.concat(parts).sort_values("row", kind="stable", ignore_index=True)
 
     def reasons(
@@ -176,13 +166,10 @@ class Answers(MonotoneEstimator):
 
         check = share if self.predicts_probability else number
         count, probability = positive_int("count", count), check("probability", probability)
-        columns = self._columns(X)
-        p = self._of_rows(*self.encoding_(columns))
+        p = self._predict(X)
         reached = p < probability if below else p >= probability
-        names = [str(n) for n in getattr(self, "feature_names_in_", range(len(columns)))]
         parts = []
-        for at in self.encoding_.revenues:
-            moving = MovingColumn(self.encoding_, columns, at)
+        for moving, known in self._every_moving(X):
             code = moving.code
             # The end of the training rows at which the prediction comes closest to the answer.
             end = code.low if below == (code.sign > 0) else code.high
@@ -190,9 +177,7 @@ class Answers(MonotoneEstimator):
             goal = np.full((1, len(p)), probability)
             needed = moving.required(self.model_, goal, below)[0]
             found = {
-                "row": np.arange(len(p)),
-                "feature": names[at],
-                "value": code.values_at(moving.values),
+                **known,
                 "prediction": p,
                 "gain": np.where(below, p - at_end, at_end - p),
                 "required": code.values_at(needed),
@@ -203,8 +188,6 @@ class Answers(MonotoneEstimator):
             }
             given = ~np.isnan(moving.values) & ~reached
             parts.append(pd.DataFrame(found)[given & (found["gain"] > 0.0)])
-        if not parts:
-            raise ValueError("reasons needs a column with a direction in monotonic_cst")
         table = pd.concat(parts).sort_values(
             ["row", "gain"], ascending=[True, False], kind="stable"
         )
@@ -264,6 +247,17 @@ class Answers(MonotoneEstimator):
         if bands:
             found["lower"], found["upper"] = np.array(bands).T
         return pd.DataFrame(found)
+
+    def _every_moving(self, X: Any) -> Iterator[tuple[MovingColumn, dict[str, Any]]]:
+        """Each constrained column, free to move, with the rows, its name and its values."""
+        columns = self._columns(X)
+        if not self.encoding_.revenues:
+            raise ValueError("X must have a column with a direction in monotonic_cst")
+        names = getattr(self, "feature_names_in_", range(len(columns)))
+        for at in self.encoding_.revenues:
+            moving = MovingColumn(self.encoding_, columns, at)
+            known = {"row": np.arange(len(moving)), "feature": names[at]}
+            yield moving, known | {"value": moving.code.values_at(moving.values)}
 
     def _moving(self, X: Any, feature: str | int) -> MovingColumn:
         """The rows of a table with one of their columns free to move."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from numbers import Integral
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,45 +19,6 @@ from pyro_gcm.estimators.targets import Array
 OfRows = Callable[..., Array]
 #: Halvings of the range of the training rows.
 _HALVINGS = 20
-
-
-def directions(monotonic_cst: Any, count: int, names: Sequence[str] | None) -> list[int]:
-    """+1, -1 or 0 for each column, as `HistGradientBoostingClassifier` reads `monotonic_cst`.
-
-    :param monotonic_cst: None, an entry a column, or a mapping from names of columns.
-    :param names: of the columns, if they have any.
-    :raises ValueError: for other entries, another number of them, and unknown names.
-    """
-    if monotonic_cst is None:
-        return [0] * count
-    monotonic_cst = without_tensor(monotonic_cst)
-    index = getattr(monotonic_cst, "index", ())  # of a Series; that of a list is a method
-    if not callable(index) and any(isinstance(name, str) for name in index):
-        monotonic_cst = monotonic_cst.to_dict()
-    if isinstance(monotonic_cst, Mapping):
-        if names is None:
-            raise ValueError(
-                "monotonic_cst names columns, but X has no names: pass a DataFrame, or an entry "
-                "for each column"
-            )
-        monotonic_cst = {known_name(str(n), names): entry for n, entry in monotonic_cst.items()}
-        unknown = [name for name in monotonic_cst if name not in names]
-        if unknown:
-            raise ValueError(
-                f"monotonic_cst names columns that X does not have: {unknown}; it has {list(names)}"
-            )
-        entries = [monotonic_cst.get(name, 0) for name in names]
-    else:
-        entries = list(np.asarray(monotonic_cst, dtype=object).ravel())
-        if len(entries) != count:
-            raise ValueError(
-                f"monotonic_cst must have an entry for each of the {count} columns of X, got "
-                f"{len(entries)}"
-            )
-    for entry in entries:
-        if isinstance(entry, bool | str) or entry not in (-1, 0, 1):
-            raise ValueError(f"monotonic_cst must have the entries -1, 0 and 1, got {entry!r}")
-    return [int(entry) for entry in entries]
 
 
 def categories(
@@ -97,40 +57,37 @@ def _chosen(wanted: Any, count: int, names: Sequence[str] | None) -> list[bool]:
     entries = [*wanted] if isinstance(wanted, list) else [*np.asarray(wanted, object).ravel()]
     if len(entries) == count and all(isinstance(entry, bool | np.bool_) for entry in entries):
         return [bool(entry) for entry in entries]
-    known, found = {name: at for at, name in enumerate(names or ())}, [False] * count
-    for entry in entries:
-        at = entry
-        if isinstance(entry, str | tuple):
-            at = known.get(known_name(str(entry), names or ()))
-        if not isinstance(at, int | np.integer) or isinstance(at, bool) or not 0 <= at < count:
+    places = [_place(entry, names) for entry in entries]
+    for place, entry in zip(places, entries, strict=True):
+        if isinstance(place, bool) or place not in range(count):
             raise ValueError(
                 f"categorical_features must be names or indices of columns, or a mask of all, got "
                 f"{entry!r}, and X has {f'the columns {names}' if names else f'{count} columns'}"
             )
-        if at == entry and known.get(str(at), at) != at:
-            raise ValueError(
-                f"categorical_features has {at}, which is the index of {(names or ())[int(at)]!r} "
-                f"and the name of another column: pass {str(at)!r} for the name"
-            )
-        found[int(at)] = True
-    return found
+    return [place in places for place in range(count)]
 
 
 def index_of(feature: Any, encoding: TableEncoding, names: Sequence[str] | None) -> int:
-    """The index of a constrained column of numbers, by its name or its index.
+    """The index of a constrained column, by its name or its index.
 
     :raises ValueError: for another one.
     """
-    known = [] if names is None else list(names)
-    constrained = [known[j] if known else j for j in encoding.revenues]
-    name = known_name(str(feature), known)
-    at: Any = known.index(name) if isinstance(feature, str | tuple) and name in known else feature
-    if not isinstance(at, Integral) or isinstance(at, bool) or at not in encoding.revenues:
+    known = None if names is None else list(names)
+    place = _place(feature, known)
+    if isinstance(place, bool) or place not in encoding.revenues:
         raise ValueError(
-            f"feature must be a column with a direction in monotonic_cst, one of {constrained}, "
-            f"got {shown(feature)}"
+            "feature must be a column with a direction in monotonic_cst, one of "
+            f"{[known[j] if known else j for j in encoding.revenues]}, got {shown(feature)}"
         )
-    return int(at)
+    return int(place)
+
+
+def _place(entry: Any, names: Sequence[str] | None) -> Any:
+    """The index of a column of this name, or None; anything but a name as it is."""
+    if not isinstance(entry, str | tuple):
+        return entry
+    name = known_name(str(entry), names or ())
+    return next((place for place, each in enumerate(names or ()) if each == name), None)
 
 
 class MovingColumn:

@@ -17,14 +17,14 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from torch import Tensor
 
 from pyro_gcm._utils.validation import share, warn_user
-from pyro_gcm.data.tables import Table, as_frame, known_name, read_table
+from pyro_gcm.data.tables import Table, as_frame, known_name, read_table, signs_of
 from pyro_gcm.estimators.after_training import (
     calibrate,
     check_calibrate,
     standard_error,
     warn_of_directions,
 )
-from pyro_gcm.estimators.directions import categories, directions
+from pyro_gcm.estimators.directions import categories
 from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
 from pyro_gcm.estimators.plans import plan_of
 from pyro_gcm.estimators.state import FittedState
@@ -113,7 +113,8 @@ class MonotoneEstimator(FittedState):
         :param response: as `GCM` takes it, or what `_settled` makes one of.
         """
         columns, y, weight, groups = given
-        signs = directions(self.monotonic_cst, len(columns), columns.names)
+        cst = [0] * len(columns) if self.monotonic_cst is None else self.monotonic_cst
+        signs = signs_of("monotonic_cst", cst, len(columns), columns.names)
         chosen = categories(self.categorical_features, columns, columns.names)
         each = zip(columns, signs, chosen, strict=True)
         encoding = TableEncoding([ColumnEncoding.learn(*column) for column in each])
@@ -125,7 +126,7 @@ class MonotoneEstimator(FittedState):
         rows = TrainingRows(x, r, y, weights, widths, encoding.ordered, groups)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         common: Any = {"device": self.device, "progress": bool(self.verbose)}
-        plan = plan_of(self, self._settled(response, rows, seed=seed, **common), rows)
+        plan = plan_of(self, self._settled(response, rows, seed=seed, **common), rows, seed)
         wanted = getattr(self, "calibrate", False)
         check_calibrate(wanted, plan.left_out)
         fitted = trained(plan, rows, seed=seed, **common)

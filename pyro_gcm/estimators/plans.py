@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -100,10 +99,11 @@ def fit_members(
     shape = *columns.shape, r_dim
     chosen = settings or MemberSettings.for_response(response, *shape, count_numeric(columns))
     # The epochs of the table are no bound of early stopping.
-    options: Any = {"ordered": ordered, "searches": settings is None}
+    seed = seed_of(seed)
+    options: Any = {"ordered": ordered, "searches": settings is None, "seed": seed}
     plan = members_plan(chosen, response, shape, stops, **options)
     rows = TrainingRows(x, r, y, sample_weight, (), ordered, groups)
-    fitted = trained(plan, rows, seed=seed_of(seed), device=device, progress=progress)
+    fitted = trained(plan, rows, seed=seed, device=device, progress=progress)
     assert fitted.settings is not None
     return fitted._replace(settings=replace(fitted.settings, epochs=len(fitted.result.rows)))
 
@@ -115,7 +115,7 @@ def _matrix(name: str, columns: ArrayLike) -> Tensor:
     return found
 
 
-def plan_of(options: Any, response: str | Response, rows: TrainingRows) -> TrainingPlan:
+def plan_of(options: Any, response: str | Response, rows: TrainingRows, seed: int) -> TrainingPlan:
     """How the options of an estimator have a model made and trained on rows.
 
     That is a GCM of members, or one that is trained with the defaults of `fit` but for the options
@@ -147,10 +147,10 @@ def plan_of(options: Any, response: str | Response, rows: TrainingRows) -> Train
         searches = options.epochs is None
         if searches:
             warn_of_few(count)
-        more: Any = {"ordered": rows.ordered, "searches": searches, "p0": p0}
+        more: Any = {"ordered": rows.ordered, "searches": searches, "p0": p0, "seed": seed}
         settings = replace(settings, **sizes, **training)
         plan = members_plan(settings, response, rows.shape, stops, **more)
-        return replace(plan, prior=PRIOR if count in FEW_ROWS else 0.0)
+        return plan._replace(prior=PRIOR if count in FEW_ROWS else 0.0)
     searches = stops is not False and count >= CROSSED_ROWS.start
     if searches and rows.groups is not None:
         raise ValueError(
@@ -159,11 +159,9 @@ def plan_of(options: Any, response: str | Response, rows: TrainingRows) -> Train
         )
     make: Any = partial(GCM, prior=prior, p0=p0) if hasattr(options, "prior") else IGCM
 
-    def build(seed: int) -> tuple[GCM | IGCM, dict[str, Any]]:
-        model = make(x_dim, r_dim, response=deepcopy(response), seed=seed, **sizes)
-        return model, {**vars(model.training_defaults(count)), **training}
-
-    return TrainingPlan(build, searches=searches)
+    model = make(x_dim, r_dim, response=response, seed=seed, **sizes)
+    defaults = vars(model.training_defaults(count))
+    return TrainingPlan(model, {**defaults, **training}, searches=searches)
 
 
 def members_plan(
@@ -175,6 +173,7 @@ def members_plan(
     searches: bool,
     ordered: Sequence[Sequence[int]] = (),
     p0: str | None = None,
+    seed: int = 0,
 ) -> TrainingPlan:
     """A GCM of members with these settings.
 
@@ -192,13 +191,10 @@ def members_plan(
         # see a row learn it by heart for those that do not: noise was predicted out of fold.
         settings = replace(settings, scaling="input")
     most = MOST * settings.epochs if left_out and searches else settings.epochs
-
-    def build(seed: int) -> tuple[MemberGCM, dict[str, Any]]:
-        own: Any = {"response": deepcopy(response), "p0": p0, "ordered": ordered}
-        model = build_members(settings, *columns, seed=seed, **own)
-        return model, vars(settings.training(model)) | {"epochs": most}
-
-    return TrainingPlan(build, left_out=left_out, settings=settings)
+    own: Any = {"response": response, "p0": p0, "ordered": ordered, "seed": seed}
+    model = build_members(settings, *columns, **own)
+    training = vars(settings.training(model)) | {"epochs": most}
+    return TrainingPlan(model, training, left_out=left_out, settings=settings)
 
 
 def build_members(

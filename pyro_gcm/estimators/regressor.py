@@ -221,7 +221,7 @@ class GCMRegressor(RealOutcome, Answers):
         held, learn = rows.parted(VALIDATION, _MOST_ROWS, seed)
         scores = {}
         for name in CHOICES:
-            model, options = plan_of(self, name, learn).build(seed)
+            model, options, *_ = plan_of(self, name, learn, seed)
             stops = {"patience": PATIENCE, "schedule": SCHEDULE}
             more = {"validation": tuple(held[:3]), "seed": seed, "sample_weight": learn.weight}
             # The weights that are best for the others are kept.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,18 +97,18 @@ class TrainingRows(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
-class TrainingPlan:
+class TrainingPlan(NamedTuple):
     """A model and how it is trained.
 
-    :param build: function seed -> untrained model and options of its `fit`.
+    :param model: untrained; `options`: of its `fit`.
     :param prior: weight of `TrainingRows.with_prior`, as a number of rows; 0 for none.
     :param left_out: by how many members each row is left out, which say when to stop.
     :param searches: whether to search for the number of epochs.
     :param settings: of members.
     """
 
-    build: Callable[[int], tuple[Any, dict[str, Any]]]
+    model: Any
+    options: dict[str, Any]
     prior: float = 0.0
     left_out: int = 0
     searches: bool = False
@@ -172,18 +171,12 @@ class Trained(NamedTuple):
         return torch.cat(parts)[torch.cat(order).argsort()]
 
 
-def trained(
-    plan: TrainingPlan,
-    rows: TrainingRows,
-    *,
-    seed: int,
-    **common: Any,
-) -> Trained:
+def trained(plan: TrainingPlan, rows: TrainingRows, *, seed: int, **common: Any) -> Trained:
     """A trained model, and the result of its training.
 
     :param common: options of `fit`.
     """
-    model, options = plan.build(seed)
+    model, options = plan.model, dict(plan.options)
     if plan.prior:
         model.learn_units(*rows[:3])  # the units are those of the rows themselves
         rows, options["standardize"] = rows.with_prior(plan.prior, seed), False

@@ -216,5 +216,5 @@ def test_reasons_and_explanations_need_what_they_are_about(classifier, regressor
     with pytest.raises(ValueError, match="count must be an integer of at least 1, got 0"):
         classifier.reasons(X, 0.2, count=0)
     free = GCMClassifier(epochs=1, members=2, hidden=4).fit(X, y)
-    with pytest.raises(ValueError, match="reasons needs a column with a direction"):
+    with pytest.raises(ValueError, match="X must have a column with a direction"):
         free.reasons(X, 0.2)

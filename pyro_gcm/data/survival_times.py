@@ -103,8 +103,6 @@ class SurvivalTimes:
         chosen = torch.from_numpy(np.atleast_1d(np.arange(len(self))[rows]).copy())
         if chosen.dim() > 1:
             raise IndexError(f"rows must be chosen along one axis, got {chosen.dim()} of them")
-        if not len(chosen):
-            raise ValueError(f"rows must choose one row or more of {len(self)}, got none")
         return SurvivalTimes(self.lower[chosen], self.upper[chosen], self.entry[chosen])
 
     def __repr__(self) -> str:

@@ -17,7 +17,6 @@ from pyro_gcm._utils.torch_state import one_thread
 from pyro_gcm._utils.validation import (
     ArrayLike,
     as_tensor,
-    kind,
     one_of,
     positive_int,
     same_rows,
@@ -111,27 +110,20 @@ def predictive_check(
     """
     outcome = vector("y", y).double()
     drawn = as_tensor("replicated", replicated).to(outcome.device).double()
-    if drawn.dim() != 2 or len(drawn) == 0 or drawn.shape[1] != len(outcome):
-        raise ValueError(
-            f"replicated must have shape [draws, {len(outcome)}] as y has {len(outcome)} rows, got "
-            f"shape {tuple(drawn.shape)}"
-        )
     if not drawn.isfinite().all():
         raise ValueError("replicated must be finite")
     if not callable(statistic):
         one_of("statistic", statistic, list(STATISTICS))
         statistic = STATISTICS[statistic]
     labels_of_rows = pd.Series(["all"] * len(outcome) if groups is None else without_tensor(groups))
-    if len(labels_of_rows) != len(outcome) or labels_of_rows.isna().any():
-        raise ValueError(f"groups must have a label for each of {len(outcome)} rows")
+    if labels_of_rows.isna().any():
+        raise ValueError("groups must have a label for each row")
     codes, labels = pd.factorize(labels_of_rows, sort=True)
     table = []
     for code in range(len(labels)):
         member = torch.as_tensor(codes == code, device=outcome.device)
         observed = statistic(outcome[member].unsqueeze(0))[0].double()
         values = statistic(drawn[:, member]).double()
-        if values.shape != drawn.shape[:1]:
-            raise ValueError(f"statistic must reduce the last dimension, got {tuple(values.shape)}")
         shares = (values <= observed).double().mean(), (values >= observed).double().mean()
         row: dict[str, float] = {"count": int(member.sum()), "observed": float(observed)}
         for level, value in zip(quantiles, np.quantile(values.cpu(), quantiles), strict=True):
@@ -152,7 +144,6 @@ def kaplan_meier(y: SurvivalTimes, level: float = 0.95) -> pd.DataFrame:
     :returns: a row for each time of an event, in rising order: "time", "survival" from that time
         on, "lower" and "upper" (NaN where the estimate is 0), "at_risk", the rows that were
         observed just before, and "events".
-    :raises TypeError: for anything but `SurvivalTimes`.
     :raises ValueError: for left- or interval-censored times, and if no event was seen.
 
     >>> from pyro_gcm.data.survival_times import SurvivalTimes
@@ -160,8 +151,6 @@ def kaplan_meier(y: SurvivalTimes, level: float = 0.95) -> pd.DataFrame:
     >>> kaplan_meier(y)[["time", "survival", "at_risk"]].values.tolist()
     [[2.0, 0.75, 4.0], [3.0, 0.5, 3.0], [5.0, 0.0, 1.0]]
     """
-    if not isinstance(y, SurvivalTimes):
-        raise TypeError(f"y must be data.SurvivalTimes, got {kind(y)}")
     share("level", level, "a probability")
     event = y.is_exact.numpy()
     if not (event | y.upper.isinf().numpy()).all():

@@ -20,7 +20,7 @@ from pyro_gcm._utils.validation import warn_user
 from pyro_gcm.estimators.encoding import ColumnEncoding
 from pyro_gcm.estimators.targets import Array
 from pyro_gcm.estimators.training import Trained, TrainingRows, yes_no_or_auto
-from pyro_gcm.models import GCM, IGCM, MemberGCM
+from pyro_gcm.models import GCM, IGCM
 
 #: Distance between the logits of mean and rate that is left, and steps at most.
 _CLOSE, _STEPS = 1e-3, 8
@@ -49,7 +49,7 @@ def check_calibrate(value: Any, left_out: int) -> None:
 def calibrate(value: Any, fitted: Trained, rows: TrainingRows) -> None:
     """Calibrate a model that was trained on these rows, as `calibrate` of a classifier asks."""
     if value and not isinstance(value, str):  # True of Python or numpy
-        make_steeper(fitted.model, best_steepness(fitted, rows))
+        fitted.model.cost_net.steepness_bias.data += best_steepness(fitted, rows)
     if value:
         match_base_rate(fitted.model, rows)
 
@@ -79,13 +79,6 @@ def best_steepness(fitted: Trained, rows: TrainingRows) -> float:
     if square <= 0.0:
         return 0.0
     return float(np.clip(-0.5 * slope / square, _TRIED[0], _TRIED[-1]))
-
-
-def make_steeper(model: MemberGCM, shift: float) -> None:
-    """Shift the raw steepness of all costs of all members."""
-    raw: Any = model.cost_net.steepness_bias
-    with torch.no_grad():
-        raw.add_(shift)
 
 
 def match_base_rate(model: GCM | IGCM, rows: TrainingRows) -> None:

@@ -140,12 +140,8 @@ class BinaryOutcome(ClassOutcome):
         """Weights of the rows with those of their classes, which are relative, or None."""
         if self.class_weight is None:
             return weight
-        of_class: Array = compute_sample_weight(self.class_weight, y)
-        if not np.isfinite(of_class).all() or (of_class < 0).any():
-            raise ValueError(
-                f"class_weight must have finite weights of at least 0, got {self.class_weight!r}"
-            )
-        both = of_class if weight is None else weight * of_class
+        of_class: Any = row_weights(compute_sample_weight(self.class_weight, y), y)
+        both: Array = of_class if weight is None else weight * of_class
         most = both.max()
         return both / most if most > 0 else both
 

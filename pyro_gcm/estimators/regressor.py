@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
 from pyro_gcm._utils.recipe import register
@@ -249,8 +248,6 @@ class GCMRegressor(RealOutcome, Answers):
         at = as_tensor("values", values)
         if at.dim() < 2:
             at = vector("values", at.reshape(-1)).expand(len(x), -1)
-        if at.dim() != 2 or len(at) != len(x):
-            raise ValueError(f"values must be [T] or [{len(x)}, T], got shape {tuple(at.shape)}")
         return in_numpy(self.model_.predictive(x, r).cdf(at))
 
     def sample(self, X: Any, count: int = 100, *, random_state: Any = 0) -> Array:
@@ -267,22 +264,15 @@ class GCMRegressor(RealOutcome, Answers):
 
         :param X: a table of n rows; `y`: its outcomes, [n].
         """
-        x, r, at = self._with_outcomes(X, y)
-        return in_numpy(self.model_.predictive(x, r).crps(at))
+        return in_numpy(self._predictive(X).crps(target_numbers("y", y)))
 
     def log_prob(self, X: Any, y: Any) -> Array:
         """log p(y) of each row in nats, a density in the units of y, [n].
 
         :param X: a table of n rows; `y`: its outcomes, [n].
         """
-        rows = self._with_outcomes(X, y)
-        return in_numpy(self.model_.log_prob(*rows))
-
-    def _with_outcomes(self, X: Any, y: Any) -> tuple[Tensor, Tensor, Array]:
-        x, r = self._rows(X)
-        y = target_numbers("y", y)
-        check_consistent_length(x, y)
-        return x, r, y
+        rows = self._rows(X)
+        return in_numpy(self.model_.log_prob(*rows, target_numbers("y", y)))
 
 
 @register("estimators.IGCMRegressor")

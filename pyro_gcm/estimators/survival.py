@@ -158,18 +158,16 @@ class GCMSurvival(Answers):
 
         :param X: a table of n rows.
         :param return_array: return the probabilities at the times, [n, T], in place of functions.
-        :param times: above 0, in the units of y, [T]; by default `unique_times_`.
+        :param times: at least 0, in the units of y, [T]; by default `unique_times_`.
         :returns: an array [n] of functions with `x`, the times in rising order, `y`, their
             probabilities, and a call for any time up to the last: exact at the times, and linear
             between them.
-        :raises ValueError: for times that are not above 0.
+        :raises ValueError: for times below 0.
         """
         predictive = self._predictive(X)
         at = self.unique_times_
         if times is not None:
             at = np.unique(vector("times", times).double().numpy())
-            if not (at > 0.0).all():
-                raise ValueError(f"times must be above 0, got {at.min():g}")
         survival = in_numpy(predictive.survival(at))
         if return_array:
             return survival

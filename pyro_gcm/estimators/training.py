@@ -48,16 +48,14 @@ class TrainingRows(NamedTuple):
 
     def parted(self, share: float, most: int, seed: int) -> tuple[TrainingRows, TrainingRows]:
         """A random share of the rows, and others, of at most so many; a group is on one side."""
+        from sklearn.model_selection import GroupShuffleSplit
+
         generator = torch.Generator().manual_seed(seed)
         mixed = torch.randperm(len(self.y), generator=generator)[:most]
-        cut = int(share * len(mixed))
-        if self.groups is not None:
-            group = self.groups[mixed]
-            place = torch.randperm(int(group.max()) + 1, generator=generator)[group]
-            place, order = place.sort(stable=True)
-            mixed = mixed[order]
-            cut = int((place < place[cut]).sum()) or int((place == place[0]).sum())
-        return self.take(mixed[:cut]), self.take(mixed[cut:])
+        groups = mixed if self.groups is None else self.groups[mixed]
+        parts = GroupShuffleSplit(1, test_size=share, random_state=seed % 2**32)
+        others, some = next(parts.split(mixed, groups=groups))
+        return self.take(mixed[some]), self.take(mixed[others])
 
     def take(self, index: Tensor) -> TrainingRows:
         """The rows `index`."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -57,16 +56,6 @@ def next_color(ax: Axes) -> str:
 def numbers(name: str, value: ArrayLike) -> Array:
     """Convert a value to a float64 numpy array of any shape."""
     return np.asarray(as_tensor(name, value).double().cpu().numpy())
-
-
-def index_of(name: str, value: Any, size: int) -> int:
-    """An integer in 0..size - 1.
-
-    :raises ValueError: for anything else.
-    """
-    if not isinstance(value, Integral) or isinstance(value, bool) or not 0 <= int(value) < size:
-        raise ValueError(f"{name} must be an index in 0..{size - 1}, got {value!r}")
-    return int(value)
 
 
 class _Shares(MaxNLocator):

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy.stats import binom
 
-from pyro_gcm._utils.validation import ArrayLike, kind, positive_int, without_tensor
+from pyro_gcm._utils.validation import ArrayLike, positive_int, without_tensor
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.diagnostics.predictive_checks import kaplan_meier
 from pyro_gcm.plots.axes import (
@@ -155,8 +155,7 @@ def plot_survival(
     :param at_risk: whether the numbers of rows at risk stand below the axis.
     :param time_name: name of the times, with their unit.
     :param ax: axes to draw on and to return; by default new ones.
-    :raises TypeError: if y is no `SurvivalTimes`.
-    :raises ValueError: for wrong shapes, too many groups, and a group without events.
+    :raises ValueError: for too many groups, and a group without events.
 
     >>> from matplotlib.figure import Figure
     >>> from pyro_gcm.data.survival_times import SurvivalTimes
@@ -165,16 +164,9 @@ def plot_survival(
     >>> plot_survival([2.0, 3.0], survival, y, ax=Figure().subplots()).get_ylabel()
     'probability of no event'
     """
-    if not isinstance(y, SurvivalTimes):
-        raise TypeError(f"y must be data.SurvivalTimes, got {kind(y)}")
     grid, predicted = numbers("times", times), numbers("survival", survival)
     labels = pd.Series([""] * len(y) if groups is None else without_tensor(groups))
     codes, names = labels.factorize(sort=True)
-    if predicted.shape != (len(y), len(grid)) or len(labels) != len(y):
-        raise ValueError(
-            f"survival must have shape {(len(y), len(grid))}, a row for each of y, got "
-            f"{predicted.shape}, and groups a label for each row, got {len(labels)}"
-        )
     if len(names) > len(PALETTE):
         raise ValueError(f"groups must be at most {len(PALETTE)}, got {len(names)}")
     estimates = [kaplan_meier(y[codes == code], level) for code in range(len(names))]

@@ -23,7 +23,6 @@ from pyro_gcm.plots.axes import (
     Array,
     as_it_is,
     axes_or_new,
-    index_of,
     legend_above,
     numbers,
 )
@@ -275,9 +274,9 @@ def cost_index(name: str, value: Any, shape: tuple[int, ...]) -> Index:
     index = tuple(value) if isinstance(value, Sequence) else (value,)
     if len(index) == 1 and len(shape) == 2:
         index = (0, *index)
-    if len(index) != len(shape):
-        raise ValueError(f"{name} must be an index for each of {shape}, got {value!r}")
-    return tuple(index_of(name, i, size) for i, size in zip(index, shape, strict=True))
+    if index not in np.ndindex(*shape):
+        raise ValueError(f"{name} must be an index in {shape}, got {value!r}")
+    return index
 
 
 def thresholds(model: GCM | IGCM, r: ArrayLike, indices: Sequence[Index]) -> list[float]:

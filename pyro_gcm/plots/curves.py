@@ -20,7 +20,6 @@ from pyro_gcm.plots.axes import (
     Array,
     as_it_is,
     axes_or_new,
-    index_of,
     legend_above,
     legend_name,
     ticks_of_shares,
@@ -79,16 +78,15 @@ def plot_response_curves(
             f"x must have at most {len(PALETTE)} rows, which colours distinguish, got {len(x)}, "
             f"and labels a name for each of them, got {labels!r}"
         )
-    index = index_of("revenue", revenue, model.r_dim)
     tail = 0.5 - 0.5 * share("probability", probability)
-    values = _values(model, index, grid)
+    values = _values(model, revenue, grid)
     fixed = (
         model.r_standardizer.loc[None] if r is None else _rows("r", r, model.r_dim, "r_dim", model)
     )
     revenues = fixed.double().repeat(len(values), 1, 1)  # [P, B or 1, m]
     if revenues.shape[1] not in (1, len(x)):
         raise ValueError(f"r must have one row or, like x, {len(x)} rows, got {revenues.shape[1]}")
-    revenues[..., index] = values[:, None]
+    revenues[..., revenue] = values[:, None]
     model.response.check_revenue(revenues.flatten(0, 1))
     ax = axes_or_new(ax)
 
@@ -104,7 +102,7 @@ def plot_response_curves(
     if band:  # one entry in the legend for all bands
         ax.fill_between([], [], color=GREY, alpha=0.3, label=f"{100 * probability:g}% over z")
     response = model.response
-    in_units = f"r[{index}] (units of the data)"
+    in_units = f"r[{revenue}] (units of the data)"
     ax.set_xlabel(
         revenue_name or (in_units if response.r_dist() is None else "quantile level (no unit)")
     )

@@ -16,7 +16,6 @@ from pyro_gcm.plots.axes import (
     Array,
     as_it_is,
     axes_or_new,
-    index_of,
     legend_above,
     legend_name,
     next_color,
@@ -133,7 +132,6 @@ def plot_latent(
     :param latent_name: name of z, which has no unit.
     :param outcome_name: name of y, with its unit.
     :param ax: axes to draw on and to return; by default new ones.
-    :raises ValueError: for shapes that do not match, or dimensions out of range.
 
     >>> from matplotlib.figure import Figure
     >>> import torch
@@ -142,13 +140,7 @@ def plot_latent(
     'posterior mean of z[2] (no unit)'
     """
     draws, outcome = numbers("z", z), numbers("y", y)
-    if draws.ndim not in (2, 3) or outcome.shape != draws.shape[-2:-1]:
-        raise ValueError(
-            "z must have shape [S, B, D] or [B, D], and y [B], one outcome per row of z, got "
-            f"{draws.shape} and {outcome.shape}"
-        )
-    first, second = (index_of("dims", dim, draws.shape[-1]) for dim in dims)
-    draws = draws[..., [first, second]]
+    draws = draws[..., list(dims)]
     means, shown = draws, 0
     if draws.ndim == 3:
         means, shown = draws.mean(0), min(num_draws, _MAX_DRAWS // len(outcome), len(draws))
@@ -166,8 +158,8 @@ def plot_latent(
         _draws(ax, chosen, c=np.tile(outcome, shown), **scale)
         points = _means(ax, means, c=outcome, **scale)
         as_it_is(ax.figure.colorbar(points, ax=ax, label=outcome_name).ax)
-    ax.set_xlabel(f"posterior mean of {latent_name}[{first}] (no unit)")
-    ax.set_ylabel(f"posterior mean of {latent_name}[{second}] (no unit)")
+    ax.set_xlabel(f"posterior mean of {latent_name}[{dims[0]}] (no unit)")
+    ax.set_ylabel(f"posterior mean of {latent_name}[{dims[1]}] (no unit)")
     return as_it_is(ax)
 
 

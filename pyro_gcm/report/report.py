@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,7 +52,6 @@ def write_report(
     path: str | Path,
     title: str | None = None,
     target: str = "y",
-    labels: Sequence[Any] | None = None,
     event: str = "the event",
     source: str | None = None,
     folder: str | None = None,
@@ -76,7 +75,6 @@ def write_report(
     :param path: the file, which ends in .html; it is written as a whole.
     :param title: of the report; by default it names the target.
     :param target: name of what is predicted, with its unit.
-    :param labels: names of `classes_` of a classifier or an ordinal model, in their order.
     :param event: of a survival model, what happens.
     :param source: where the rows come from, such as the name of a file.
     :param folder: where the estimator was loaded from; `card`: its card, as `io.read_card` returns
@@ -99,10 +97,7 @@ def write_report(
     y = None if y is None else outcomes_of(estimator, y)
     if y is not None and len(y) != len(X):
         raise ValueError(f"y must have one entry for each of the {len(X)} rows, got {len(y)}")
-    classes = getattr(estimator, "classes_", ())
-    names = [str(label) for label in (classes if labels is None else labels)]
-    if len(names) != len(classes):
-        raise ValueError(f"labels must have a name for each of the {len(classes)} classes")
+    names = [str(label) for label in getattr(estimator, "classes_", ())]
     subject = Subject(
         estimator,
         X,

@@ -19,7 +19,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from pyro_gcm.audit import audit_table
 from pyro_gcm.estimators import GCMClassifier, GCMOrdinal, GCMRegressor, GCMSurvival, IGCMClassifier
-from pyro_gcm.estimators.after_training import best_steepness, make_steeper
+from pyro_gcm.estimators.after_training import best_steepness
 from pyro_gcm.estimators.plans import fit_members
 from pyro_gcm.estimators.training import Trained, TrainingRows
 
@@ -109,7 +109,7 @@ def test_steepness_is_that_which_rows_left_out_ask_for():
     best = best_steepness(Trained(model, result, crossed), rows)
     before = copy.deepcopy(model)
     before.load_state_dict(crossed.weights)
-    make_steeper(before, 0.3)
+    before.cost_net.steepness_bias.data += 0.3
     steeper = crossed._replace(weights=before.state_dict())
     again = best_steepness(Trained(model, result, steeper), rows)
     assert again == pytest.approx(best - 0.3, abs=0.1)

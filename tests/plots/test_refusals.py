@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pytest
 import torch
-from plot_toys import BINARY, DRAWS, SURVIVAL, R, X, trained
+from plot_toys import SURVIVAL, R, X, trained
 
 from pyro_gcm import GCM
 from pyro_gcm import plots as p
@@ -19,7 +18,6 @@ RIGHT: dict[Any, dict[str, Any]] = {
     p.plot_cost_density: {"model": {}, "x": X[0]},
     p.plot_cost_pairs: {"model": {}, "x": X[0]},
     p.plot_response_curves: {"model": {}, "x": X[:2]},
-    p.plot_latent: {"z": DRAWS, "y": BINARY},
     p.plot_ranks: {"ranks": [1, 2], "num_draws": 9},
     p.plot_survival: SURVIVAL,
 }
@@ -38,27 +36,20 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (p.plot_cost_density, {"draws": torch.zeros(5, 3)}, "draws must be numbers of shape"),
     (p.plot_cost_pairs, {"draws": torch.zeros(5, 2, 2)}, "draws must be numbers of shape"),
     (p.plot_cost_density, {"draws": torch.full((5, 1, 2), NAN)}, "draws must be numbers"),
-    *((p.plot_cost_density, {"cost": cost}, "cost must be an index") for cost in (2, -1, True)),
-    (p.plot_cost_density, {"cost": (0, 0)}, "cost must be an index for each of"),
-    (p.plot_cost_pairs, {"pair": (0, 2)}, r"pair must be an index in 0\.\.1, got 2"),
+    *((p.plot_cost_density, {"cost": cost}, "cost must be an index") for cost in (2, -1)),
+    (p.plot_cost_density, {"cost": (0, 0)}, "cost must be an index in"),
+    (p.plot_cost_pairs, {"pair": (0, 2)}, "pair must be an index in"),
     (p.plot_cost_pairs, {"pair": (1, 1)}, "pair must be two different costs"),
     (p.plot_cost_pairs, {"masses": (0.5, 1.0)}, r"masses must be .* in \(0, 1\)"),
-    (p.plot_response_curves, {"revenue": 2}, r"revenue must be an index in 0\.\.1, got 2"),
     (p.plot_response_curves, {"probability": 1.0}, r"probability must .* in \(0, 1\), got 1.0"),
     (p.plot_response_curves, {"grid": [1.0]}, "grid must have at least two values"),
     (p.plot_response_curves, {"grid": [1.0, 1.0]}, "grid must have at least two values"),
     (p.plot_response_curves, {"r": [[1.0, 2.0]] * 3}, "r must have one row or, like x, 2 rows"),
     (p.plot_response_curves, {"labels": ["one"]}, "labels a name for each"),
     (p.plot_response_curves, {"x": X[:8]}, "x must have at most 7 rows, .* got 8"),
-    (p.plot_latent, {"z": DRAWS[0, 0]}, r"z must have shape \[S, B, D\] or \[B, D\], .* \(3,\)"),
-    (p.plot_latent, {"y": BINARY[:5]}, r"y \[B\], one outcome per row of z, got"),
-    (p.plot_latent, {"dims": (0, 3)}, r"dims must be an index in 0\.\.2, got 3"),
     (p.plot_ranks, {"ranks": [0.5, 1.0]}, r"ranks must be integers in 0\.\.9, got \[0.5\]"),
     (p.plot_ranks, {"ranks": [3, 10]}, r"ranks must be integers in 0\.\.9, got \[10.0\]"),
-    (p.plot_survival, {"y": np.ones(60)}, r"y must be data\.SurvivalTimes"),
-    (p.plot_survival, {"survival": SURVIVAL["survival"].T}, r"shape \(60, 12\), .* \(12, 60\)"),
     (p.plot_survival, {"groups": range(60)}, "groups must be at most 7, got 60"),
-    (p.plot_survival, {"groups": ["a"]}, "groups a label for each row, got 1"),
 ]
 
 

@@ -71,6 +71,26 @@ def columns_of(
     return [column_of(option, name, known, where) for name in names]
 
 
+def put_in_order(frame: pd.DataFrame, orders: Sequence[str], where: str) -> None:
+    """Make columns ordered categories.
+
+    :param orders: of each a text `column=level,level,...`, from low to high.
+    :raises WrongUse: for unknown columns, and values that are not among the levels.
+    """
+    for text in orders:
+        name, _, rest = text.partition("=")
+        column = column_of("--order", name, [*map(str, frame.columns)], where)
+        levels, given = list(dict.fromkeys(parts_of(rest))), frame[column].dropna()
+        others = given[~given.isin(levels)]
+        if len(levels) < 2 or len(others):
+            other = f", which lacks {others.iloc[0]!r}" if len(others) else ""
+            raise WrongUse(
+                f"--order must have all levels of a text column from low to high, as "
+                f"{column}=a,b,c, got {text!r}{other}"
+            )
+        frame[column] = pd.Categorical(frame[column], levels, ordered=True)
+
+
 def type_of(series: pd.Series[Any]) -> str:
     """The type of a column, in words."""
     if isinstance(series.dtype, pd.CategoricalDtype):

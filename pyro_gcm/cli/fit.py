@@ -20,6 +20,7 @@ def fit(
     decreasing: options.Names = None,
     ignore: options.Names = None,
     group: options.Name = None,
+    order: Annotated[list[str] | None, options.value("COLUMN=LEVELS")] = None,
     text: options.Names = None,
     missing: Annotated[list[str] | None, options.value("LIST")] = None,
     decimal: Annotated[str, options.value("MARK")] = ".",
@@ -55,6 +56,8 @@ def fit(
     :param ignore: Columns that are left out, such as id,name.
     :param group: Rows with the same value here, such as those of one customer, are held out
         together; the model does not read the column.
+    :param order: The levels of a column from low to high, as grade=C,B,A, which can then have a
+        direction; once for each such column.
     :param text: Columns of a CSV file that are categories, such as codes written in digits.
     :param missing: Fields that are missing values, beside empty ones, such as ?,-.
     :param decimal: Mark of the fraction in a CSV file: . or a comma.
@@ -76,7 +79,7 @@ def fit(
     import pyro_gcm
     from pyro_gcm import estimators
     from pyro_gcm._utils.files import check_writable
-    from pyro_gcm.cli.columns import SIGNS, columns_of, doubt_of, roles_of, type_of
+    from pyro_gcm.cli.columns import SIGNS, columns_of, doubt_of, put_in_order, roles_of, type_of
     from pyro_gcm.cli.saved import NOTES, facts_of
     from pyro_gcm.cli.tables import Reading, as_written, header_of, read_table
     from pyro_gcm.cli.target import target_of
@@ -94,6 +97,7 @@ def fit(
         raise WrongUse(f"{named} is for CSV files, whose columns have no types, got {data}")
     of_text = columns_of("--text", text, header_of(data) if text else [], str(data))
     frame = read_table(data, reading, of_text)
+    put_in_order(frame, order or (), str(data))
     lists = {"target": [target], "event": event and [event], "group": group and [group]}
     lists |= {"increasing": increasing, "decreasing": decreasing, "ignore": ignore}
     roles = roles_of(frame, str(data), reading if is_csv else None, of_text, lists)

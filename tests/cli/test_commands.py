@@ -165,6 +165,16 @@ def test_required_values_do_what_was_asked_for(models: Models) -> None:
     assert as_json["values"][0]["required"] == pytest.approx(done.table["required"][0])
 
 
+def test_levels_in_order_have_a_direction() -> None:
+    options = "--target=default", "--increasing=job", "--epochs=1", "--members=2", "--json"
+    done = run("fit", "data.csv", "--order=job=smith,clerk,farmer", "--out=ordered", *options)
+    types = {column["name"]: column["type"] for column in done.json["columns"]}
+    assert types["job"] == "ordered category, 3 levels"
+    curve = run("surface", "ordered", "data.csv", "--column=job", "--mean")
+    assert curve.table["job"].tolist() == ["smith", "clerk", "farmer"]
+    assert curve.table["prediction"].is_monotonic_increasing
+
+
 @pytest.mark.long(keep=0)
 def test_every_kind_is_audited_and_described(models: Models) -> None:
     rows()[:5].to_csv("few.csv", index=False)

@@ -150,6 +150,7 @@ WRONG = {
         "(there are: id, income, debt, owner, job, default, loss, grade, time, event)"
     ),
     f"{DEFAULT} --increasing=income,debts": "--increasing: data.csv has no column 'debts'; did",
+    f"{DEFAULT} --order=job=A,B": "--order must have all levels of a text column from low",
     f"{DEFAULT} --increasing=debt --decreasing=debt": "--decreasing both name 'debt'",
     f"{DEFAULT} --increasing= --decreasing=debt": "--increasing must name columns, such as a,b, ",
     f"predict {ASK} --keep=,": "--keep must name columns, such as a,b, got",

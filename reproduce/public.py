@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from pyro_gcm import audit_monotonicity
-from reproduce import published
+from reproduce import published, tasks
 from reproduce.methods import CHOSEN, METHODS, methods_of, rows_of, train
 from reproduce.published import QUICK
 from reproduce.released import training as released
@@ -25,7 +25,7 @@ from reproduce.released.networks import FORMS
 from reproduce.runs import Fit, Scores, nan_if_diverged
 from reproduce.scores import point_scores
 from reproduce.study import Protocols, Study, named
-from reproduce.tasks import TASKS, rows_of_fit
+from reproduce.tasks import TASKS
 
 #: First split of each protocol with random splits.
 FIRST_SPLIT = {"held-out": 0, "confirmation": 10}
@@ -36,7 +36,9 @@ AUDITED_ROWS, AUDITED_PAIRS = 500, 2_000
 @nan_if_diverged(lambda fit: [TASKS[fit.dataset].metric])
 def run(fit: Fit, device: str = "cpu") -> Scores:
     """One fit on a random split."""
-    dataset, learn, test, settings = rows_of_fit(fit)
+    dataset, settings = tasks.load(fit.dataset, fit.variant), fit.options
+    limit = settings.pop("rows", None)
+    learn, test = (part[:limit] for part in dataset.split(int(fit.split)))
     if METHODS[fit.method].estimator:
         settings.pop("epochs", None)  # of --quick
     start, rows = time.perf_counter(), rows_of(dataset, learn)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pandas as pd
-from torch import Tensor
 
 from pyro_gcm import data
 from reproduce.data.untouched_data import UNTOUCHED
-from reproduce.runs import Fit, Settings
+from reproduce.runs import Settings
 
 PAPER = Path(__file__).parent / "paper"
 
@@ -56,20 +56,13 @@ TITLES = {name: task.title for name, task in TASKS.items()} | {
 
 @lru_cache(maxsize=2)
 def load(name: str, variant: str) -> data.Dataset:
-    """A data set, read once for several fits of a process."""
-    return data.load(name, variant) if name in TASKS else UNTOUCHED[name].read(name)
-
-
-def rows_of_fit(fit: Fit) -> tuple[data.Dataset, Tensor, Tensor, Settings]:
-    """The data set of a fit on a random split, its training and test rows, and its settings.
-
-    One setting is of the data: `rows`, the most rows of each part.
-    """
-    settings = fit.options
-    limit = settings.pop("rows", None)
-    dataset = load(fit.dataset, fit.variant)
-    learn, test = (part[:limit] for part in dataset.split(int(fit.split)))
-    return dataset, learn, test, settings
+    """A data set, or that of "module:function", read once for several fits of a process."""
+    if name in TASKS:
+        return data.load(name, variant)
+    if name in UNTOUCHED:
+        return UNTOUCHED[name].read(name)
+    dataset: data.Dataset = resolve_name(name)()
+    return dataset
 
 
 def own_metric(table: pd.DataFrame) -> pd.DataFrame:

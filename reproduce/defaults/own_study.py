@@ -9,63 +9,22 @@ predict(x, r) -> [B], Pr(y = 1) or the mean. `--task my_module:my_task` names a 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import inspect
-from pathlib import Path
 from pkgutil import resolve_name
 
 import pandas as pd
-import torch
-from torch import Tensor
 
-from pyro_gcm import data
-from reproduce import tasks
-from reproduce.defaults.untouched import held_out
-from reproduce.methods import DEFAULTS, Rows, version_of
+from reproduce.defaults import untouched
+from reproduce.methods import DEFAULTS, version_of
 from reproduce.rendering.tables import compared
-from reproduce.runs import Fit, Refused, Scores, Settings, add_run_arguments, positive_count
+from reproduce.runs import Refused, add_run_arguments, positive_count
 from reproduce.study import Study
-
-TASKS = tasks.TITLES
-
-
-class _Outside:
-    """A model from outside, whose predictions may be an array."""
-
-    def __init__(self, name: str, rows: Rows, seed: int) -> None:
-        self.model = resolve_name(name)(rows, seed)
-
-    def predict(self, x: Tensor, r: Tensor) -> Tensor:
-        """The predictions, [B], float64."""
-        return torch.as_tensor(self.model.predict(x, r)).detach().double().reshape(len(x))
-
-
-def load(name: str) -> data.Dataset:
-    """A data set of the report, or one from outside."""
-    if name in TASKS:
-        return tasks.load(name, "default")
-    dataset: data.Dataset = resolve_name(name)()
-    return dataset
-
-
-def run(fit: Fit, device: str = "cpu") -> Scores:
-    """Scores of one method on one split."""
-    own = None if fit.method in DEFAULTS else lambda rows: _Outside(fit.method, rows, fit.seed)
-    return held_out(load(fit.dataset), fit, device, own)
-
-
-def version(method: str) -> Settings:
-    """What decides what a method is: a version, or the source of the file from outside."""
-    if method in DEFAULTS:
-        return version_of(method)
-    source = Path(str(inspect.getsourcefile(resolve_name(method)))).read_bytes()
-    return {"source": hashlib.sha256(source).hexdigest()[:12]}
+from reproduce.tasks import TITLES
 
 
 def report(table: pd.DataFrame) -> str:
     """Means of every metric on every data set, the best in bold."""
     parts = {str(name): rows for name, rows in table.groupby("dataset", sort=False)}
-    shown = (f"{TASKS.get(n, n)}\n\n{compared(parts[n], family=False)}" for n in parts)
+    shown = (f"{TITLES.get(n, n)}\n\n{compared(parts[n], family=False)}" for n in parts)
     return "\n\n".join(shown)
 
 
@@ -74,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", nargs="+", default=[], help="module:function of your own")
     parser.add_argument("--methods", nargs="*", choices=list(DEFAULTS), default=list(DEFAULTS))
     parser.add_argument("--task", nargs="+", default=[], help="module:function of a data set")
-    parser.add_argument("--tasks", nargs="*", choices=list(TASKS), default=[])
+    parser.add_argument("--tasks", nargs="*", choices=list(TITLES), default=[])
     parser.add_argument("--splits", type=positive_count, default=10)
     add_run_arguments(parser)
 
@@ -87,7 +46,7 @@ def main(arguments: argparse.Namespace) -> None:
     arguments.datasets = [*arguments.tasks, *map(str, arguments.task)]
     arguments.methods = [*arguments.method, *arguments.methods]
     if not arguments.datasets:
-        raise Refused(f"--tasks needs one of {', '.join(TASKS)}, or --task module:function")
+        raise Refused(f"--tasks needs one of {', '.join(TITLES)}, or --task module:function")
     try:
         for name in [*arguments.task, *arguments.method]:
             resolve_name(name)
@@ -99,9 +58,9 @@ def main(arguments: argparse.Namespace) -> None:
         str(__doc__),
         arguments.datasets,
         methods,
-        run,
+        untouched.run,
         report,
-        version=version,
+        version=version_of,
         quick={"rows": 400},
     )
     study.main(arguments)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from typing import Any
 
 import pandas as pd
 
-from pyro_gcm import FitResult, data
 from reproduce.data.untouched_data import UNTOUCHED
-from reproduce.methods import DEFAULTS, METHODS, Predictor, Rows, rows_of, train, version_of
+from reproduce.methods import DEFAULTS, method_of, rows_of, train, version_of
 from reproduce.rendering.markdown import markdown
 from reproduce.rendering.tables import compared
 from reproduce.runs import Fit, Scores, nan_if_diverged
@@ -20,33 +19,19 @@ from reproduce.tasks import load
 
 @nan_if_diverged(lambda f: ["AUC" if load(f.dataset, f.variant).response == "binary" else "RMSE"])
 def run(fit: Fit, device: str = "cpu") -> Scores:
-    """Scores of one method on one split."""
-    return held_out(load(fit.dataset, fit.variant), fit, device)
-
-
-def held_out(
-    dataset: data.Dataset, fit: Fit, device: str, own: Callable[[Rows], Predictor] | None = None
-) -> Scores:
-    """Scores of one method on the rows that a split leaves out.
-
-    :param own: a method that is not in the table of methods, as its training.
-    """
-
-    def trained(rows: Rows) -> tuple[Predictor, FitResult | None]:
-        if own is not None:
-            return own(rows), None
-        return train(fit.method, rows, None, fit.seed, device=device)
-
+    """Scores of one method on the rows that a split leaves out."""
+    dataset = load(fit.dataset, fit.variant)
     learn, test = (part[: fit.options.get("rows")] for part in dataset.split(int(fit.split)))
+    given: Any = None, fit.seed
     start = time.perf_counter()
-    model, history = trained(rows_of(dataset, learn))
+    model, history = train(fit.method, rows_of(dataset, learn), *given, device=device)
     cost = {"seconds": time.perf_counter() - start, "epochs": history.best_epoch if history else 0}
     spread = None
-    if dataset.response == "continuous" and (own or not METHODS[fit.method].density):
+    if dataset.response == "continuous" and not method_of(fit.method).density:
         # That of the errors on a fifth of the training rows, which a fit to the others did not see.
         size = len(learn) * 4 // 5
         seen, unseen = learn[:size], learn[size:]
-        again, _ = trained(rows_of(dataset, seen))
+        again, _ = train(fit.method, rows_of(dataset, seen), *given, device=device)
         error = dataset.y[unseen] - again.predict(dataset.x[unseen], dataset.r[unseen])
         spread = float(error.square().mean().sqrt())
     return {**distribution_scores(dataset, [model], test, device, spread), **cost}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import json
 import warnings
 from collections.abc import Callable
@@ -9,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Protocol
 
 import torch
@@ -185,11 +188,35 @@ DEFAULTS = (
 )
 
 
-def version_of(method: str) -> Settings:
-    """The version of the library whose defaults a method has.
+class _Outside:
+    """A user's function (rows, seed) -> model as an estimator; predictions may be an array."""
 
-    :raises ImportError: if it is not installed.
+    def __init__(self, name: str, response: str, seed: int) -> None:
+        self.name, self.response, self.seed = name, response, seed
+
+    def fit(self, x: Tensor, r: Tensor, y: Tensor) -> _Outside:
+        """Train on rows."""
+        self.model = resolve_name(self.name)(Rows(x, r, y, self.response), self.seed)
+        return self
+
+    def predict(self, x: Tensor, r: Tensor) -> Tensor:
+        """The predictions, [B], float64."""
+        return torch.as_tensor(self.model.predict(x, r)).detach().double().reshape(len(x))
+
+
+def method_of(name: str) -> Method:
+    """The method of a name in the table, or that of "module:function"."""
+    return METHODS.get(name) or Method(partial(_Outside, name), (), estimator=True)
+
+
+def version_of(method: str) -> Settings:
+    """The version of the library whose defaults a method has, or the source of one from outside.
+
+    :raises ImportError: if the library is not installed.
     """
+    if method not in METHODS:
+        source = Path(str(inspect.getsourcefile(resolve_name(method)))).read_bytes()
+        return {"source": hashlib.sha256(source).hexdigest()[:12]}
     package = METHODS[method].package
     return {package: import_module(package).__version__}
 
@@ -238,7 +265,7 @@ def train(
     :param watch: called with the number of steps and the model, before the first and after each.
     :raises Diverged: if the loss is infinite or NaN.
     """
-    entry = METHODS[method]
+    entry = method_of(method)
     if entry.estimator:
         options = {
             **(settings or {}),

@@ -37,25 +37,25 @@ def test_the_columns_are_those_of_the_package(name, shape, digest):
 
 # The study.
 
+SIZES = []
+
 
 class Constant:
     """Predicts 1 everywhere."""
+
+    def __init__(self, rows, seed):
+        SIZES.append(len(rows.y))
 
     def predict(self, x, r):
         return torch.ones(len(x), dtype=torch.float64)
 
 
 def test_a_method_without_a_density_is_as_wide_as_its_errors():
-    sizes = []
-
-    def own(rows):
-        sizes.append(len(rows.y))
-        return Constant()
-
     dataset = UNTOUCHED["randhie"].read("randhie")
-    of = "randhie", "default", "held-out", "1", 0, "constant", '{"rows":300}'
-    scores = untouched.held_out(dataset, Fit("untouched", *of), "cpu", own)
-    assert sizes == [300, 240]
+    of = "randhie", "default", "held-out", "1", 0, f"{__name__}:Constant", '{"rows":300}'
+    SIZES.clear()
+    scores = untouched.run(Fit("untouched", *of))
+    assert SIZES == [300, 240]
     learn, test = (part[:300] for part in dataset.split(1))
     spread = (dataset.y[learn[240:]] - 1.0).square().mean().sqrt()
     expected = torch.distributions.Normal(1.0, spread).log_prob(dataset.y[test]).mean()

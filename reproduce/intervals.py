@@ -52,8 +52,7 @@ class Interval:
 class Place:
     """A line of a ranking.
 
-    :param behind: paired difference to the first, or to another method that all are compared
-        with, positive where worse; None for that method itself.
+    :param behind: paired difference to the first, positive where worse; None for the first.
     """
 
     method: str
@@ -167,13 +166,10 @@ def ranking(
     values: Mapping[str, pd.Series],
     lower_is_better: bool,
     test_to_train: float = 0.0,
-    against: str | None = None,
 ) -> list[Place]:
     """Methods by their mean over the splits and seeds that all of them have; ties as in `values`.
 
     A method whose fits all diverged is last, and takes no split from the others.
-
-    :param against: the method that all are compared with; the first by default.
     """
     sign = 1.0 if lower_is_better else -1.0
     finite = [each.index[np.isfinite(each)] for each in values.values()]
@@ -185,14 +181,13 @@ def ranking(
     order = sorted(
         scores, key=lambda method: (scores[method].count == 0, sign * scores[method].mean)
     )
-    first = order[0] if against is None else against
     return [
         Place(
             method,
             scores[method],
             None
-            if method == first
-            else paired_interval(sign * values[method], sign * values[first], test_to_train),
+            if method == order[0]
+            else paired_interval(sign * values[method], sign * values[order[0]], test_to_train),
         )
         for method in order
     ]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from scipy.stats import norm
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score, root_mean_squared_error
 from torch import Tensor
@@ -20,33 +17,31 @@ Array = npt.NDArray[np.float64]
 
 def distribution_scores(
     dataset: data.Dataset,
-    models: Sequence[Any],
+    model: Any,
     test: Tensor,
     device: str = "cpu",
     spread: float | None = None,
 ) -> dict[str, float]:
-    """Scores of the average of the models' predictive distributions on some rows.
+    """Scores of a model's predictive distributions on some rows.
 
     :param spread: standard deviation of a continuous y around a prediction, for a model that
         predicts its mean only.
     """
+
+    def array(values: Tensor) -> Array:
+        found: Array = values.double().cpu().numpy()
+        return found
+
     columns = [part[test].to(device) for part in (dataset.x, dataset.r, dataset.y)]
-    mean = _average([model.predict(*columns[:2]) for model in models])
+    mean = array(model.predict(*columns[:2]))
     y = dataset.y[test].numpy()
     if dataset.response == "binary":
         return binary_scores(mean, y)
     if spread is not None:
         density = norm(mean, spread)
         return continuous_scores(mean, density.logpdf(y), density.cdf(y), y)
-    log_density = torch.stack([model.log_prob(*columns) for model in models]).double()
-    mixture = (log_density.logsumexp(0) - math.log(len(models))).cpu().numpy()
-    cdf = _average([model.predictive(*columns[:2]).cdf(columns[2]) for model in models])
-    return continuous_scores(mean, mixture, cdf, y)
-
-
-def _average(values: list[Tensor]) -> Array:
-    average: Array = torch.stack(values).double().mean(0).cpu().numpy()
-    return average
+    cdf = model.predictive(*columns[:2]).cdf(columns[2])
+    return continuous_scores(mean, array(model.log_prob(*columns)), array(cdf), y)
 
 
 def point_scores(response: str, prediction: Array, y: Array) -> dict[str, float]:

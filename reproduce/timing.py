@@ -115,11 +115,6 @@ def report(table: pd.DataFrame) -> str:
     return "\n\n".join(parts)
 
 
-def milliseconds(table: pd.DataFrame, method: str, treatment: str, count: str) -> str:
-    """The time of a method on the CPU for a number of revenues."""
-    return f"{by_revenues(table).T[method, treatment][int(count)]:.0f}"
-
-
 def faster(table: pd.DataFrame, treatment: str) -> str:
     """From which number of revenues on GCM is faster than each other method, on the CPU.
 

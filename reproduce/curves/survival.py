@@ -208,14 +208,6 @@ def report(table: pd.DataFrame, metric: str) -> str:
     return ranked(values, columns, lower, METHODS, family=True)
 
 
-def level_with_first(table: pd.DataFrame, metric: str, method: str) -> str:
-    """On how many tables a method is first, or not told from the first."""
-    lines = report(table, metric).splitlines()
-    cells = {line.split(" | ")[0]: line.split(" | ")[1:] for line in lines}[f"| {method}"]
-    level = sum("*" not in cell.replace("**", "") for cell in cells)
-    return f"{level} of {len(cells)}"
-
-
 def worth(table: pd.DataFrame) -> str:
     """What directions gain: members with them minus members without, positive where better.
 

@@ -34,7 +34,7 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
         again, _ = train(fit.method, rows_of(dataset, seen), *given, device=device)
         error = dataset.y[unseen] - again.predict(dataset.x[unseen], dataset.r[unseen])
         spread = float(error.square().mean().sqrt())
-    return {**distribution_scores(dataset, [model], test, device, spread), **cost}
+    return {**distribution_scores(dataset, model, test, device, spread), **cost}
 
 
 def report(table: pd.DataFrame, name: str) -> str:

@@ -96,11 +96,6 @@ def order(table: pd.DataFrame) -> str:
     return markdown(["Data set", "Kendall's tau", "p-value"], lines)
 
 
-def tau(table: pd.DataFrame, name: str) -> str:
-    """Kendall's tau of our means of a data set with the paper's."""
-    return f"{_tau(_means(table), name)[0]:+.2f}"
-
-
 def _tau(found: Cells, name: str) -> tuple[float, float]:
     theirs = {method: cell.mean for (method, of), cell in paper_table_3().items() if of == name}
     result = kendalltau([found[m, name].mean for m in theirs], [*theirs.values()])
@@ -133,11 +128,6 @@ def changes(table: pd.DataFrame, name: str) -> str:
             means = [number(cells[method, name].mean) for method in FORMS]
             lines.append([change, *means, *places, f"{_tau(cells, name)[0]:+.2f}"])
     return markdown(["Change", *FORMS, "place of GCM", "place of IGCM", "tau"], lines)
-
-
-def place_after(table: pd.DataFrame, name: str, change: str, method: str) -> str:
-    """The place of a method among the nine of the paper after a change."""
-    return _place(_after(table, name, change), name, method)
 
 
 def _after(table: pd.DataFrame, name: str, change: str) -> Cells:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pandas as pd
 
 from reproduce.data.credit_tables import TITLES
 from reproduce.intervals import Interval, bare_means, gaps, samples, stars
 from reproduce.methods.credit import METHODS
-from reproduce.rendering.markdown import grid, markdown
+from reproduce.rendering.markdown import NOT_RUN, cross_table, grid, markdown, shown
 from reproduce.rendering.tables import to_reference
 
 #: The method that the others are compared with.
 REFERENCE = "GCMClassifier"
 SCORES = ("AUC", "log loss", "Brier score", "calibration error")
-METRICS = (*SCORES, "seconds of a fit")
+METRICS = ("AUC", "price", *SCORES[1:], "seconds of a fit")
 #: Whether lower is better.
 LOWER = {metric: metric != "AUC" for metric in SCORES}
 #: Scores whose prices have intervals by resampled test rows.
@@ -62,14 +60,17 @@ def standings(table: pd.DataFrame) -> str:
     return markdown(["Score", f"{REFERENCE} is ahead of", "behind"], rows)
 
 
-def scores(table: pd.DataFrame, name: str) -> str:
+def scores(table: pd.DataFrame, name: str, in_auc: Cells | None = None) -> str:
     """Means with directions, the best of those on all splits in bold.
 
     * where the paired difference to GCMClassifier is not 0 at 5 % after Holm's correction.
+
+    :param in_auc: prices in AUC by (method, "price"), which stand beside it.
     """
-    means = bare_means(values_of(table, name, MODES[0]))
+    means = bare_means(values_of(table, name, MODES[0])) | (in_auc or {})
+    marks = leads(table, name)[1] | stars(in_auc or {}, lambda key: key[1])
     columns = {metric: metric for metric in METRICS if any(m == metric for _, m in means)}
-    return grid(means, columns, LOWER, leads(table, name)[1], METHODS, full_first=True)
+    return grid(means, columns, LOWER, marks, METHODS, full_first=True)
 
 
 def _free(method: str) -> str:
@@ -101,30 +102,21 @@ def _shares(table: pd.DataFrame, name: str) -> dict[str, float]:
     }
 
 
-def with_column(table: str, place: int, heading: str, cells: Mapping[str, str]) -> str:
-    """A table in Markdown with one more column of numbers."""
-    lines = []
-    for number, line in enumerate(table.splitlines()):
-        parts = line.strip("| ").split(" | ")
-        parts.insert(place, (heading, "---:")[number] if number < 2 else cells.get(parts[0], "–"))
-        lines.append(f"| {' | '.join(parts)} |")
-    return "\n".join(lines)
-
-
 def price(table: pd.DataFrame, name: str) -> str:
     """The price of monotonicity of every method; * where it is not 0 after Holm's correction."""
     cells = prices(table, name)
     marks = stars(cells, lambda key: key[1])
-    text = grid(cells, dict(zip(SCORES, SCORES, strict=True)), marks=marks, order=METHODS)
-    shares = {method: f"{share:+.2f} %" for method, share in _shares(table, name).items()}
-    return with_column(text, len(SCORES) + 1, "share of the AUC", shares)
+    texts = {key: shown(cell, mark=marks[key]) for key, cell in cells.items()}
+    columns = {score: score for score in SCORES} | {"share": "share of the AUC"}
+    texts |= {(m, "share"): f"{share:+.2f} %" for m, share in _shares(table, name).items()}
+    return cross_table(texts, METHODS, columns, lacking=NOT_RUN)
 
 
 def page(table: pd.DataFrame, name: str) -> str:
     """One table for a reader of the documentation: `scores`, and the price in AUC, by method."""
-    lines = (line.strip("| ").split(" | ") for line in price(table, name).splitlines()[2:])
-    cells = {method: in_auc for method, in_auc, *_ in lines}
-    return with_column(scores(table, name), 2, "price", cells)
+    found = prices(table, name)
+    in_auc = {(m, "price"): cell for (m, metric), cell in found.items() if metric == "AUC"}
+    return scores(table, name, in_auc).replace(NOT_RUN, "–")
 
 
 def _ends(table: pd.DataFrame, name: str, metric: str) -> dict[str, tuple[pd.Series, pd.Series]]:

@@ -11,7 +11,6 @@ import pandas as pd
 from reproduce.intervals import (
     TEST_TO_TRAIN,
     Interval,
-    Place,
     bare_means,
     gaps,
     mean_intervals,
@@ -27,9 +26,7 @@ from reproduce.rendering.markdown import (
     cross_table,
     grid,
     known_first,
-    markdown,
     number,
-    shown,
 )
 from reproduce.tasks import PAPER, TASKS, own_metric
 
@@ -127,16 +124,6 @@ def to_reference(
     return gaps(ours, others, [name for name in lower if lower[name]], ratio)
 
 
-def places(table: pd.DataFrame, name: str, against: str | None = None) -> list[Place]:
-    """The ranking of a data set, with corrected intervals of the paired differences.
-
-    :param against: the method that all are compared with; the first by default.
-    """
-    values, _, lower = scored(table[table["dataset"] == name])
-    ordered = {m: values[m, name] for m in known_first(m for m, _ in values)}
-    return ranking(ordered, lower[name], TEST_TO_TRAIN, against)
-
-
 def ranked(
     values: Values,
     columns: Mapping[Any, str],
@@ -190,25 +177,6 @@ def compared(
     columns = {metric: metric.replace("|", "\\|") for metric in known}
     lower = {m: m not in HIGHER for m in known if not m.startswith(_NEUTRAL)}
     return ranked(values, columns, lower, order, 0.0 if independent else TEST_TO_TRAIN, family)
-
-
-def standings(table: pd.DataFrame, before: pd.DataFrame, *ours: str) -> str:
-    """The method that was first before, and the score, place and difference to it of ours.
-
-    :param before: results that the first of a data set is read from: the same or earlier ones.
-    """
-    lines = []
-    for name, title in headings(table["dataset"], metric=True).items():
-        first = places(before, name)[0].method
-        ranked, texts = places(table, name, against=first), {}
-        for at, place in enumerate(ranked, start=1):
-            gap = place.behind
-            star = "*" if gap and gap.excludes(0.0) else ""
-            behind = "" if gap is None else f", behind {shown(gap, mark=star)}"
-            texts[place.method] = f"{shown(place.score)}, place {at} of {len(ranked)}{behind}"
-        others = (texts.get(method, NOT_RUN) for method in ours)
-        lines.append([title, f"{first}: {texts[first]}", *others])
-    return markdown(["Data set", "First", *ours], lines)
 
 
 def averages(table: pd.DataFrame, metric: str) -> str:

@@ -170,7 +170,7 @@ def _final(fit: Fit, dataset: data.Dataset) -> Scores:
     if dataset.response == "continuous" and not METHODS[fit.method].density:
         spread = root_mean_squared_error(y, prediction)
     return {
-        **distribution_scores(dataset, [model], test, spread=spread),
+        **distribution_scores(dataset, model, test, spread=spread),
         "stopping seconds": stopped - start,
         "fit seconds": end - stopped,
         "predict milliseconds": _milliseconds(model, dataset, test),

@@ -139,25 +139,18 @@ class Standardizer(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any) -> Standardizer:
         exact = self.loc, self.scale
+        is_wide = self.loc.dtype == torch.float64 and not self.loc.is_meta and _is_wide(*exact)
         super()._apply(fn, *args)
-        if exact[0].dtype == torch.float64 != self.dtype and not self.loc.is_meta:
+        if is_wide and self.dtype != torch.float64 and not self.loc.is_meta:
             self.loc, self.scale = (value.to(self.loc.device) for value in exact)
-        self._settle()
         return self
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         if (loc := state_dict.get(prefix + "loc")) is not None:
-            kind = torch.promote_types(loc.dtype, self.dtype)
+            is_wide = loc.dtype == torch.float64 and _is_wide(loc, state_dict[prefix + "scale"])
+            kind = torch.float64 if is_wide else self.dtype
             self.loc, self.scale = self.loc.to(kind), self.scale.to(kind)
         super()._load_from_state_dict(state_dict, prefix, *args)
-        self._settle()
-
-    def _settle(self) -> None:
-        """Units in the dtype of the model, if that one can hold them."""
-        if self.loc.dtype != self.dtype and not (
-            self.loc.is_meta or _is_wide(self.loc, self.scale)
-        ):
-            self.loc, self.scale = self.loc.to(self.dtype), self.scale.to(self.dtype)
 
 
 def _is_wide(loc: Tensor, scale: Tensor) -> bool:

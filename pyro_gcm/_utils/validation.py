@@ -85,15 +85,6 @@ def _as_array(value: Any) -> np.ndarray[Any, Any]:
         values = [
             math.nan if type(v).__name__ == "NAType" else v for v in array.astype(object).flat
         ]
-        for at, entry in enumerate(values):
-            if not isinstance(entry, Real | np.bool_):
-                index = [int(i) for i in np.unravel_index(at, array.shape)]
-                names = column_names(value)
-                where = f"column {names[index[1]]!r}" if names and index[1:] else f"entry {index}"
-                raise TypeError(
-                    f"{where} has {entry!r}, which is no number; pyro_gcm.estimators take "
-                    "text, categories and labels as they are"
-                )
         array = np.array(values, dtype=np.float64).reshape(array.shape)
     elif not array.dtype.isnative or array.dtype == np.longdouble:
         array = array.astype(np.float64)

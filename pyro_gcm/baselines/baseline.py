@@ -15,7 +15,6 @@ from pyro_gcm._utils.validation import (
     full_precision,
     matrix,
     one_of,
-    positive_int,
     same_rows,
 )
 
@@ -34,8 +33,7 @@ class Baseline(nn.Module):
         entropy; for "continuous", the score is the mean and the loss the squared error; for
         "quantile", the score is the quantile at level r[:, 0], the only revenue, and the loss is
         the pinball loss (paper, section 4.1). The last two are in standardised units of y.
-    :raises ValueError: for sizes below 1, an unknown response, or several columns of quantile
-        levels.
+    :raises ValueError: for an unknown response, or several columns of quantile levels.
     """
 
     #: Whether the score is non-decreasing in every revenue by construction.
@@ -45,9 +43,7 @@ class Baseline(nn.Module):
     def __init__(self, x_dim: int, r_dim: int, *, response: ResponseName = "binary") -> None:
         super().__init__()
         one_of("response", response, get_args(ResponseName))
-        x_dim, r_dim = positive_int("x_dim", x_dim), positive_int("r_dim", r_dim)
-        self.x_dim, self.r_dim = x_dim, r_dim
-        self.response = response
+        self.x_dim, self.r_dim, self.response = x_dim, r_dim, response
         if response == "quantile" and r_dim != 1:
             raise ValueError(
                 f"r_dim must be 1, the quantile level, for response='quantile', got {r_dim}"

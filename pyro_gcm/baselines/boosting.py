@@ -17,10 +17,7 @@ from pyro_gcm._utils.validation import (
     as_tensor,
     matrix,
     one_of,
-    positive_int,
     same_rows,
-    seed_of,
-    shown,
     vector,
 )
 from pyro_gcm.baselines.baseline import device_of
@@ -114,9 +111,9 @@ class MonotoneBoosting:
     :param seed: seed of the library's random choices.
     :param options: options of the library's estimator under its own names. It runs on one thread,
         unless `n_jobs` (catboost: `thread_count`) says otherwise; scikit-learn's always.
-    :raises ValueError: for another response or library, for options that are set here, and for
-        those that may break monotonicity (another loss, linear models, categorical columns, trees
-        that are left out or leaves that are renewed).
+    :raises ValueError: for another response, for options that are set here, and for those that may
+        break monotonicity (another loss, linear models, categorical columns, trees that are left
+        out or leaves that are renewed).
     :raises ImportError: if the library is not installed.
 
     Example::
@@ -135,7 +132,6 @@ class MonotoneBoosting:
         seed: int = 0,
         **options: Any,
     ) -> None:
-        one_of("library", library, list(_LIBRARIES))
         # "quantile" is refused: the libraries have no pinball loss whose level varies by row.
         one_of("response", response, ["binary", "continuous"])
         self.library, self._library = library, _LIBRARIES[library]
@@ -145,16 +141,10 @@ class MonotoneBoosting:
         ):
             for name in options.keys() & {*names}:
                 raise ValueError(f"{name} must be left out of the options, since it {reason}")
-        try:
-            module = import_module(self._library.module)
-        except ImportError as error:
-            raise ImportError(
-                f"library={library!r} needs {library}: pip install pyro-gcm[boosting]"
-            ) from error
+        module = import_module(self._library.module)
         kind = "Classifier" if response == "binary" else "Regressor"
         self._make = getattr(module, self._library.estimator + kind)
-        self.response = response
-        self.seed = seed_of(seed)
+        self.response, self.seed = response, seed
         self.options = self._library.defaults | options
         self.trees: int | None = None
         self._columns: tuple[int, int] | None = None
@@ -184,10 +174,8 @@ class MonotoneBoosting:
         centred = self.library == "catboost" and self.response == "continuous"
         offset = float(outcomes.mean()) if centred else 0.0
         options = {"random_state": self.seed, self._library.constraints: columns}
-        arguments, patience = Options(), positive_int("patience", patience)
+        arguments = Options()
         if validation is not None:
-            if not isinstance(validation, list | tuple) or len(validation) != 3:
-                raise ValueError(f"validation must be rows (x, r, y), got {shown(validation)}")
             unseen, known = self._rows(*validation, sizes)
             stopping, arguments = self._library.stopping(patience, unseen, known - offset)
             options |= stopping

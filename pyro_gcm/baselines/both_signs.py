@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pyro_gcm._utils.validation import positive, positive_int
+from pyro_gcm._utils.validation import positive
 from pyro_gcm.baselines.baseline import Baseline
 from pyro_gcm.baselines.networks import clip
 
@@ -41,11 +41,6 @@ class LipschitzMonotone(Baseline):
         **options: Any,
     ) -> None:
         super().__init__(x_dim, r_dim, **options)
-        hidden = positive_int("hidden", hidden)
-        if hidden % 2:
-            raise ValueError(
-                f"hidden must be even, since GroupSort sorts pairs of units, got {hidden}"
-            )
         self.bound = positive("bound", bound)
         self.first = nn.Linear(x_dim + r_dim, hidden)
         self.second = nn.Linear(hidden, hidden)
@@ -103,12 +98,11 @@ class SwitchMonotone(Baseline):
 
     def __init__(self, x_dim: int, r_dim: int, *, hidden: int = 16, **options: Any) -> None:
         super().__init__(x_dim, r_dim, **options)
-        width = positive_int("hidden", hidden)
         self.free = nn.Sequential(
-            nn.Linear(x_dim, width), nn.SiLU(), nn.Linear(width, width), nn.SiLU()
+            nn.Linear(x_dim, hidden), nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU()
         )
-        self.first = nn.Linear(width + r_dim, width)
-        self.switched = nn.ModuleList(nn.Linear(width, size) for size in (width, width, 1))
+        self.first = nn.Linear(hidden + r_dim, hidden)
+        self.switched = nn.ModuleList(nn.Linear(hidden, size) for size in (hidden, hidden, 1))
 
     def encode(self, x: Tensor) -> tuple[Tensor, ...]:
         """The contribution of x to the first monotone layer, [..., hidden]."""

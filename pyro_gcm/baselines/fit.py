@@ -11,7 +11,6 @@ from pyro_gcm._utils.torch_state import check_trainable, one_thread
 from pyro_gcm._utils.validation import (
     ArrayLike,
     full_precision,
-    kind,
     matrix,
     same_rows,
     vector,
@@ -42,12 +41,10 @@ def fit(
         in `pyro_gcm.fit`; those that a model may choose there are 100 epochs, batches of 256, a
         rate of 0.01, Adam, "cosine" and 10. The same seed gives the same rows in the same order.
     :returns: the history of `model.loss`, a mean over rows with y in standardised units.
-    :raises TypeError: if the model is not a baseline, or an option has a wrong type.
+    :raises TypeError: if an option has a wrong type.
     :raises ValueError: for wrong shapes, values or options, before training starts.
     :raises RuntimeError: if loss, gradient or weights are not finite.
     """
-    if not isinstance(model, Baseline):
-        raise TypeError(f"model must be an instance of Baseline, got {kind(model)}")
     full_precision(model)
     rows = {
         "x": matrix("x", x, model.x_dim, "x_dim"),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pyro_gcm._utils.validation import one_of, positive_int
+from pyro_gcm._utils.validation import one_of
 from pyro_gcm.baselines.baseline import Baseline
 from pyro_gcm.baselines.networks import TwoStreamBody
 
@@ -46,8 +46,8 @@ class MM(Baseline):
         one_of("form", form, ["paper", "canonical"])
         self.form = form
         default = 3 if form == "paper" else 6
-        self.groups = positive_int("groups", default if groups is None else groups)
-        self.units = positive_int("units", default if units is None else units)
+        self.groups = default if groups is None else groups
+        self.units = default if units is None else units
         number = self.groups * self.units
         self.pieces: Any = (
             TwoStreamBody(x_dim, r_dim, hidden, number)

@@ -10,8 +10,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pyro_gcm._utils.validation import positive_int
-
 
 class OneStream(nn.Module):
     """Layers one after the other, which x and r enter together.
@@ -34,7 +32,7 @@ class OneStream(nn.Module):
         layers: int = 2,
     ) -> None:
         super().__init__()
-        hidden, self.activation = positive_int("hidden", hidden), activation
+        self.activation = activation
         self.x_layer = nn.Linear(x_dim, hidden)
         self.r_layer = linear(r_dim, hidden, bias=False)
         self.hidden = nn.ModuleList(linear(hidden, hidden) for _ in range(layers - 1))
@@ -76,7 +74,7 @@ class TwoStreamBody(nn.Module):
         activation: Callable[[Tensor], Tensor] = torch.tanh,
     ) -> None:
         super().__init__()
-        hidden, self.activation = positive_int("hidden", hidden), activation
+        self.activation = activation
         self.x_layers = nn.ModuleList(
             [nn.Linear(x_dim, hidden), nn.Linear(hidden, hidden), nn.Linear(hidden, outputs)]
         )

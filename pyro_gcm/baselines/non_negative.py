@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.functional import logsigmoid
 
-from pyro_gcm._utils.validation import one_of, positive_int
+from pyro_gcm._utils.validation import one_of
 from pyro_gcm.baselines.baseline import Baseline
 from pyro_gcm.baselines.networks import NonNegativeLinear, OneStream, TwoStreamBody, clip
 
@@ -40,7 +40,6 @@ class PosNN(Baseline):
         **options: Any,
     ) -> None:
         super().__init__(x_dim, r_dim, **options)
-        one_of("form", form, list(POS_NN_FORMS))
         self.network = POS_NN_FORMS[form](x_dim, r_dim, hidden)
 
 
@@ -91,7 +90,6 @@ class CMNN(Baseline):
         **options: Any,
     ) -> None:
         super().__init__(x_dim, r_dim, **options)
-        one_of("form", form, list(CMNN_FORMS))
         self.form = form
         self.network = CMNN_FORMS[form](x_dim, r_dim, hidden)
 
@@ -139,7 +137,6 @@ class TypeTwo(nn.Module):
 
     def __init__(self, x_dim: int, r_dim: int, hidden: int) -> None:
         super().__init__()
-        hidden = positive_int("hidden", hidden)
         units = max(hidden // 4, 1)
         bound = (6.0 / (1 + units)) ** 0.5  # Glorot's of a layer with one input and these units
         self.x_weight = nn.Parameter(torch.empty(x_dim, units).uniform_(-bound, bound))
@@ -207,20 +204,18 @@ class SMNN(Baseline):
         canonical = form == "canonical"
         linear_of_e = ExpLinear if canonical else NonNegativeLinear
         linear_of_x = ExpLinear if canonical else nn.Linear
-        width = positive_int("hidden", hidden)
-        depth = positive_int("layers", layers)
         # The parts of We for e (with the bias) and for c.
         self.exp_units = nn.ModuleList(
-            linear_of_e(r_dim if i == 0 else width, width) for i in range(depth)
+            linear_of_e(r_dim if i == 0 else hidden, hidden) for i in range(layers)
         )
         self.exp_from_confluence = nn.ModuleList(
-            linear_of_x(width, width, bias=False) for _ in range(depth - 1)
+            linear_of_x(hidden, hidden, bias=False) for _ in range(layers - 1)
         )
-        below = [x_dim] + [width] * (depth - 1)
-        self.confluence_units = nn.ModuleList(nn.Linear(size, width) for size in below)
-        self.relu_units = nn.ModuleList(nn.Linear(size, width) for size in below)
-        self.output = linear_of_e(width, 1, bias=False)
-        self.output_from_x = linear_of_x(2 * width, 1)
+        below = [x_dim] + [hidden] * (layers - 1)
+        self.confluence_units = nn.ModuleList(nn.Linear(size, hidden) for size in below)
+        self.relu_units = nn.ModuleList(nn.Linear(size, hidden) for size in below)
+        self.output = linear_of_e(hidden, 1, bias=False)
+        self.output_from_x = linear_of_x(2 * hidden, 1)
         if canonical:
             self._draw_weights()
 

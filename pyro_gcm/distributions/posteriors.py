@@ -228,15 +228,13 @@ class RevenuePosterior(Expandable):
     :param event: `OrderEvent` of a cost (also an `InfiniteCost`) and a revenue that are both
         distributions.
     :param outcome: the observed y in {0, 1}; broadcasts against `event.batch_shape`.
-    :raises ValueError: if the cost or the revenue is a tensor, or an outcome is not 0 or 1.
+    :raises ValueError: if an outcome is not 0 or 1.
     """
 
     arg_constraints = {"outcome": constraints.boolean}
     support = constraints.real_vector
 
     def __init__(self, event: Any, outcome: Tensor, *, validate_args: bool | None = None) -> None:
-        if isinstance(event.cost, Tensor) or isinstance(event.revenue, Tensor):
-            raise ValueError("event must have distributions as its cost and as its revenue")
         batch_shape = broadcast_shapes(event.batch_shape, outcome.shape)
         self.event, self.outcome = event.expand(batch_shape), outcome.expand(batch_shape)
         super().__init__(batch_shape, event.revenue.event_shape, validate_args=validate_args)

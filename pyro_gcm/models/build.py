@@ -110,25 +110,23 @@ def revenue_map_part(
     levels: bool = False,
 ) -> nn.Module:
     """h, increasing, from r_dim revenues (or quantile levels) to the shape of the costs."""
+    if isinstance(revenue_map, torch.distributions.transforms.Transform):
+        revenue_map = nets.Bijection(revenue_map)
     if isinstance(revenue_map, nn.Module):
         _check_map(revenue_map, r_dim, cost_shape, name, levels)
         return revenue_map
-    if isinstance(revenue_map, torch.distributions.transforms.Transform):
-        part: nn.Module = nets.Bijection(revenue_map)
-    else:
-        one_of(name, revenue_map, list(REVENUE_MAPS))
-        if revenue_map == "positive_linear":
-            return nets.PositiveLinear(r_dim, cost_shape)
-        if revenue_map == "piecewise_linear":
-            return nets.PiecewiseLinear(r_dim, cost_shape)
-        plain = {"identity": nn.Identity, "probit": nets.Probit, "sigmoid": nets.Sigmoid}
-        part = plain[revenue_map]()
+    one_of(name, revenue_map, list(REVENUE_MAPS))
+    if revenue_map == "positive_linear":
+        return nets.PositiveLinear(r_dim, cost_shape)
+    if revenue_map == "piecewise_linear":
+        return nets.PiecewiseLinear(r_dim, cost_shape)
     if cost_shape != (r_dim,):
         raise ValueError(
             f"{name}={_shown(revenue_map)} needs one alternative with a cost for each of the "
             f"{r_dim} revenues, got costs of shape {cost_shape}: use 'positive_linear'"
         )
-    return part
+    plain = {"identity": nn.Identity, "probit": nets.Probit, "sigmoid": nets.Sigmoid}
+    return plain[revenue_map]()
 
 
 @torch.no_grad()

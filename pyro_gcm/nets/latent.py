@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.distributions import constraints
 
 from pyro_gcm._utils.recipe import recorded
-from pyro_gcm._utils.validation import broadcast_shapes, positive_int
+from pyro_gcm._utils.validation import broadcast_shapes
 from pyro_gcm.distributions import coordinates
 from pyro_gcm.distributions.numerics import ndtr
 from pyro_gcm.nets.networks import Hidden, mlp, positive, widths_of, with_even_rows
@@ -33,7 +33,6 @@ class StandardNormal(nn.Module):
 
     def __init__(self, dim: int) -> None:
         super().__init__()
-        dim = positive_int("dim", dim, minimum=0)
         self.register_buffer("loc", torch.zeros(dim))
         self.register_buffer("scale", torch.ones(dim))
 
@@ -58,7 +57,7 @@ class ConditionalMultivariateNormal(nn.Module):
 
     def __init__(self, in_dim: int, dim: int, hidden: Hidden = 16) -> None:
         super().__init__()
-        self.dim = dim = positive_int("dim", dim)
+        self.dim = dim
         below = dim * (dim - 1) // 2
         self.net = mlp(in_dim, 2 * dim + below, hidden)
         with torch.no_grad():
@@ -84,7 +83,6 @@ class ConditionalMixture(nn.Module):
 
     :param in_dim, hidden: as for `Conditional`; `dim`: dimension D of z.
     :param components: number of components C, which have different random initial locations.
-    :raises ValueError: for fewer than 1 component.
 
     >>> ConditionalMixture(2, 3)(torch.zeros(5, 2)).component_logits.shape
     torch.Size([5, 4])
@@ -92,7 +90,6 @@ class ConditionalMixture(nn.Module):
 
     def __init__(self, in_dim: int, dim: int, components: int = 4, hidden: Hidden = 16) -> None:
         super().__init__()
-        components, dim = positive_int("components", components), positive_int("dim", dim)
         self.net = mlp(in_dim, components, hidden)
         self.locs = nn.Parameter(1.5 * torch.randn(components, dim))
         self.raw_scales = nn.Parameter(torch.zeros(components, dim))
@@ -118,7 +115,6 @@ class ConditionalCategorical(nn.Module):
 
     :param in_dim, hidden: as for `Conditional`.
     :param categories: number of classes, the dimension D of z.
-    :raises ValueError: for fewer than 2 categories.
 
     >>> ConditionalCategorical(2, 3)(torch.zeros(5, 2)).enumerate_support(expand=False).shape
     torch.Size([3, 1, 3])
@@ -126,7 +122,6 @@ class ConditionalCategorical(nn.Module):
 
     def __init__(self, in_dim: int, categories: int, hidden: Hidden = 16) -> None:
         super().__init__()
-        categories = positive_int("categories", categories, minimum=2)
         self.net = mlp(in_dim, categories, hidden)
 
     def forward(self, context: Tensor) -> Any:
@@ -144,7 +139,6 @@ class ConditionalFlow(nn.Module):
     :param in_dim, hidden: as for `Conditional`, in each transform; `dim`: dimension D of z.
     :param transforms: number of transforms, in alternating order of the columns. Each is a
         coupling, so that a draw takes two passes through its network for any D.
-    :raises ValueError: for fewer than 1 transform.
 
     >>> ConditionalFlow(2, 3)(torch.zeros(5, 2)).rsample_from(torch.zeros(7, 1, 3)).shape
     torch.Size([7, 5, 3])
@@ -152,12 +146,11 @@ class ConditionalFlow(nn.Module):
 
     def __init__(self, in_dim: int, dim: int, hidden: Hidden = 16, transforms: int = 2) -> None:
         super().__init__()
-        dim = positive_int("dim", dim)
         flow = _zuko().flows.NSF(
             features=dim,
-            context=positive_int("in_dim", in_dim, minimum=0),
+            context=in_dim,
             passes=min(2, dim),
-            transforms=positive_int("transforms", transforms),
+            transforms=transforms,
             hidden_features=tuple(widths_of(hidden)),
             activation=nn.Tanh,
         )
@@ -218,14 +211,8 @@ def corrected(prior: Any, correction: Any) -> Any:
 
     :param correction: distribution of T(e) for standard normal e, [B], of event shape [D]: a
         normal with diagonal or full covariance, or a flow.
-    :raises ValueError: for another correction.
     """
     own, change = coordinates(prior), coordinates(correction)
-    if not isinstance(change, dist.Normal | dist.MultivariateNormal | FlowDistribution):
-        raise ValueError(
-            "a guide with from_prior=True corrects the prior by a normal or a ConditionalFlow, "
-            f"got {type(change).__name__}"
-        )
     if isinstance(own, FlowDistribution):
         return dist.TransformedDistribution(correction, [own.dist.transform.inv])
     m, s = getattr(own, "loc", 0.0), getattr(own, "scale", 1.0)

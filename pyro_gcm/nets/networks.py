@@ -21,7 +21,7 @@ from torch.distributions import constraints, transform_to
 from torch.nn.functional import pad
 
 from pyro_gcm._utils.recipe import recorded
-from pyro_gcm._utils.validation import broadcast_shapes, positive_int
+from pyro_gcm._utils.validation import broadcast_shapes
 
 Made = TypeVar("Made")
 _STEP = 64
@@ -127,7 +127,7 @@ def mlp(in_dim: int, out_dim: int, hidden: Hidden) -> nn.Sequential:
 
     :param hidden: width of two hidden layers, or the widths of any number of layers; () for none.
     """
-    widths = [positive_int("in_dim", in_dim, minimum=0), *widths_of(hidden)]
+    widths = [in_dim, *widths_of(hidden)]
     layers: list[nn.Module] = []
     for a, b in itertools.pairwise(widths):
         layers += [Linear(a, b), nn.Tanh()]
@@ -145,9 +145,7 @@ def start_at_zero(network: nn.Module) -> None:
 
 def widths_of(hidden: Hidden) -> list[int]:
     """The widths of hidden layers from the width of two, or from those of any number of them."""
-    listed = isinstance(hidden, Sequence) and not isinstance(hidden, str)
-    widths: Any = hidden if listed else (hidden, hidden)
-    return [positive_int("hidden", width) for width in widths]
+    return [*hidden] if isinstance(hidden, Sequence) else [hidden, hidden]
 
 
 def joined(*columns: Tensor) -> Tensor:
@@ -240,7 +238,7 @@ class ConstantCategorical(nn.Module):
 
     def __init__(self, members: int) -> None:
         super().__init__()
-        self.register_buffer("logits", torch.zeros(positive_int("members", members)))
+        self.register_buffer("logits", torch.zeros(members))
 
     def forward(self, context: Tensor) -> Any:
         """The distribution, with batch shape `context.shape[:-1]` and event shape [K]."""
@@ -302,11 +300,9 @@ class PosteriorGuide(AmortizedGuide):
 
         :param x: [B, x_dim]; `r`: [B, r_dim]; both standardised.
         :param y: outcomes, [B], standardised if they are continuous.
-        :raises ValueError: if r or y is None.
         """
-        if r is None or y is None:
-            missing = " and ".join(name for name, v in (("r", r), ("y", y)) if v is None)
-            raise ValueError(f"q(z|x, r, y) needs r and y, got None for {missing}")
+        assert r is not None
+        assert y is not None
         return self.q_z(joined(x, r, y.to(x.dtype).unsqueeze(-1)))
 
 

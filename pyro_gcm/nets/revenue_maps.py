@@ -12,7 +12,6 @@ from torch.distributions.transforms import Transform
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.torch_state import Randomness
-from pyro_gcm._utils.validation import number, positive, positive_int
 from pyro_gcm.distributions.products import coarse, on_grid
 from pyro_gcm.nets.networks import kept, linear
 from pyro_gcm.nets.tabular_features import padded_knots, quantile_knots, ramps, slopes_between
@@ -36,7 +35,6 @@ class PositiveLinear(nn.Module):
     def __init__(self, r_dim: int, event_shape: Sequence[int]) -> None:
         super().__init__()
         self.event_shape = tuple(event_shape)
-        r_dim = positive_int("r_dim", r_dim, minimum=0)
         # Random weights around 1/m, which make the alternatives different.
         self.raw_weight = nn.Parameter(torch.empty(*self.event_shape, r_dim))
         self.start_around(1.0 / max(1, r_dim), slice(None))
@@ -97,8 +95,7 @@ class Bijection(nn.Module):
     fall. Tensors inside the transform are not moved to another device.
 
     :param transform: a transform such as `SigmoidTransform()`, `ExpTransform()` or a
-        `ComposeTransform`. A transform that does not define `sign` is assumed to be increasing.
-    :raises ValueError: if it is not bijective, not increasing, or mixes columns.
+        `ComposeTransform`. A model checks at some revenues that it does not fall.
 
     >>> Bijection(torch.distributions.transforms.ExpTransform())(torch.zeros(2))
     tensor([1., 1.])
@@ -106,18 +103,6 @@ class Bijection(nn.Module):
 
     def __init__(self, transform: Transform) -> None:
         super().__init__()
-        if not transform.bijective:
-            raise ValueError(f"revenue_map must be a bijection, got {transform!r}")
-        if transform.domain.event_dim != 0 or transform.codomain.event_dim != 0:
-            raise ValueError(f"revenue_map must act on each revenue alone, got {transform!r}")
-        try:
-            sign = torch.as_tensor(transform.sign)
-        except NotImplementedError:
-            sign = torch.tensor(1)
-        if not (sign > 0).all():
-            raise ValueError(
-                f"revenue_map must be increasing, got {transform!r} with sign {sign.tolist()}"
-            )
         self.transform = transform
 
     def forward(self, r: Tensor) -> Tensor:
@@ -163,17 +148,15 @@ class PiecewiseLinear(nn.Module):
         ramp_weight: float | None = None,
     ) -> None:
         super().__init__()
-        r_dim, size = positive_int("r_dim", r_dim), positive_int("knots", knots)
-        self.min_rows, self.squash, self.flat = positive_int("min_rows", min_rows), squash, flat
-        self.smallest_scale = number("smallest_scale", smallest_scale, 0.0)
-        probabilities = torch.linspace(0.0, 1.0, size + 3)[1:-1]
+        self.min_rows, self.squash, self.flat = min_rows, squash, flat
+        self.smallest_scale = smallest_scale
+        probabilities = torch.linspace(0.0, 1.0, knots + 3)[1:-1]
         quantiles = torch.special.ndtri(probabilities)
         self.register_buffer("knots", quantiles.repeat(r_dim, 1))  # [m, J + 1]
         self.register_buffer("slopes", 1.0 / self.knots.diff())  # [m, J], 0 between equal knots
-        self.units = Standardizer(r_dim * size)
-        self.linear = PositiveLinear(r_dim * (size + (not flat)), event_shape)
+        self.units = Standardizer(r_dim * knots)
+        self.linear = PositiveLinear(r_dim * (knots + (not flat)), event_shape)
         if ramp_weight is not None:
-            ramp_weight = positive("ramp_weight", ramp_weight)
             self.linear.start_around(ramp_weight, slice(0 if flat else r_dim, None))
             self.linear.start_around(1.0 / r_dim, slice(0, 0 if flat else r_dim))
 
@@ -259,14 +242,13 @@ class AxisMap(nn.Module):
     ) -> None:
         super().__init__()
         self.event_shape = tuple(event_shape)
-        size = positive_int("knots", knots, minimum=0)
-        self.smallest_slope = positive("smallest_slope", smallest_slope)
-        places = torch.special.ndtri(torch.linspace(0.0, 1.0, size + 2, dtype=torch.float64)[1:-1])
+        self.smallest_slope = smallest_slope
+        places = torch.special.ndtri(torch.linspace(0.0, 1.0, knots + 2, dtype=torch.float64)[1:-1])
         self.register_buffer("knots", places.to(torch.get_default_dtype()))
         self.register_buffer("widths", _widths(places).to(self.knots))
-        self.linear = PositiveLinear(1 + size, event_shape)
+        self.linear = PositiveLinear(1 + knots, event_shape)
         self.linear.start_around(0.7, slice(0, 1))
-        self.linear.start_around(0.3 / max(1, size), slice(1, None))
+        self.linear.start_around(0.3 / max(1, knots), slice(1, None))
 
     @torch.no_grad()
     def learn(self, values: Tensor) -> None:

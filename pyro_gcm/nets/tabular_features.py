@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
-from pyro_gcm._utils.validation import number, positive_int
 from pyro_gcm.nets.networks import kept, linear
 
 #: Lower bound on the spread of a feature of 0 and 1, so that a rare level is not a huge number.
@@ -74,8 +73,7 @@ class TabularFeatures(nn.Module):
         ordered: Sequence[Sequence[int]] = (),
     ) -> None:
         super().__init__()
-        self.x_dim, self.bins = positive_int("x_dim", x_dim), positive_int("bins", bins, minimum=0)
-        self.steps = number("steps", steps, 0.0)
+        self.x_dim, self.bins, self.steps = x_dim, bins, steps
         self.ordered = [[int(column) for column in group] for group in ordered]
         grouped = sorted(itertools.chain(*self.ordered))
         if len({*grouped}) < len(grouped) or not {*grouped} <= {*range(x_dim)}:
@@ -159,28 +157,7 @@ class TabularFeatures(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Features [..., A] of standardised columns [..., d]."""
-        return self.chosen(x, *kept(self, self.choice))
-
-    def choice(self) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Indices of the numeric columns, and of the features among all that `chosen` computes.
-
-        Third are knots, slopes, and location and factor of ramps and steps of numeric columns.
-        """
-        numeric = self.numeric.nonzero()[:, 0]
-        found = self.kept[: len(self.loc)]
-        parts: list[Tensor] = []
-        if len(numeric) and self.bins:
-            rest = self.kept[len(self.loc) :].view_as(self.ramp_loc)[:, numeric]
-            found = torch.cat([found, rest.flatten()])
-            parts = [self.knots[numeric], self.slopes[numeric]]
-            for size, loc, scale in zip(
-                (1.0, self.steps), self.ramp_loc, self.ramp_scale, strict=False
-            ):
-                parts += [loc[numeric], size / scale[numeric]]
-        return numeric, found.nonzero()[:, 0], parts
-
-    def chosen(self, x: Tensor, numeric: Tensor, index: Tensor, parts: list[Tensor]) -> Tensor:
-        """Return the features of `forward` for the result of `choice`."""
+        numeric, index, parts = kept(self, self._choice)
         if self.sums.shape[1]:
             x = torch.cat([x, linear(x, self.sums.T)], -1)
         z = (x - self.loc) / self.scale
@@ -198,6 +175,24 @@ class TabularFeatures(nn.Module):
                 features.append(((values - loc) * factor).flatten(-2))
         whole = torch.cat(features, -1)
         return whole if len(index) == whole.shape[-1] else whole[..., index]
+
+    def _choice(self) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Indices of the numeric columns, and of the features among all that are computed.
+
+        Third are knots, slopes, and location and factor of ramps and steps of numeric columns.
+        """
+        numeric = self.numeric.nonzero()[:, 0]
+        found = self.kept[: len(self.loc)]
+        parts: list[Tensor] = []
+        if len(numeric) and self.bins:
+            rest = self.kept[len(self.loc) :].view_as(self.ramp_loc)[:, numeric]
+            found = torch.cat([found, rest.flatten()])
+            parts = [self.knots[numeric], self.slopes[numeric]]
+            for size, loc, scale in zip(
+                (1.0, self.steps), self.ramp_loc, self.ramp_scale, strict=False
+            ):
+                parts += [loc[numeric], size / scale[numeric]]
+        return numeric, found.nonzero()[:, 0], parts
 
 
 def count_numeric(x: Tensor) -> int:

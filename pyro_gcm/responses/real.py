@@ -19,8 +19,6 @@ from pyro_gcm.prediction.predictive import DistributionPredictive
 from pyro_gcm.responses.axis import AxisResponse
 from pyro_gcm.responses.response import Response
 
-#: Largest size of y in its unit; the inverse is its smallest spread.
-_LARGEST = 1e100
 #: Numbers of costs that are evaluated at once.
 _AT_ONCE = 1 << 16
 #: Panels of three thresholds each of the sum that is the mean.
@@ -31,13 +29,6 @@ class RealOutcome(Response):
     """Base of responses whose y is a number in units of its own, which are learned."""
 
     standardizer: Standardizer
-
-    def check_outcome(self, y: Tensor) -> None:
-        """Numbers whose squares are finite."""
-        size = y.abs()
-        if (size > _LARGEST).any():
-            wanted, got = f"at most {_LARGEST:g} in size", f"{size.nan_to_num().max().item():g}"
-            raise ValueError(f"y must have numbers of {wanted}, got {got}: use another unit")
 
     def constant_loss(self, y: Tensor, share: Tensor) -> float | None:
         """That of a normal: its entropy."""
@@ -58,16 +49,8 @@ class _RealResponse(RealOutcome):
         self.standardizer = Standardizer(1)
 
     def learn_unit(self, y: Tensor) -> None:
-        """Learn mean and standard deviation.
-
-        :raises ValueError: for a spread whose square is 0.
-        """
+        """Learn mean and standard deviation."""
         self.standardizer.learn(y.unsqueeze(-1))
-        if self.standardizer.scale < 1.0 / _LARGEST:
-            raise ValueError(
-                f"y must have a spread of at least {1.0 / _LARGEST:g}, got "
-                f"{self.standardizer.scale.item():g}: use another unit"
-            )
 
     def standardized(self, y: Tensor) -> Tensor:
         """y less its mean, over its standard deviation."""

@@ -280,7 +280,7 @@ class Guessed(Binary):
     where the guess rate is known, such as 1/2 for two choices.
 
     :param guess: "constant", or "conditional" for a function of x.
-    :param rate: a known guess rate in (0, 1), which is not trained.
+    :param rate: a known guess rate in (0, 1), which is not trained, in the place of `guess`.
     """
 
     def __init__(
@@ -295,8 +295,6 @@ class Guessed(Binary):
         one_of("guess", guess, ["constant", "conditional"])
         if rate is not None:
             share("rate", rate, "a probability")
-            if guess != "constant":
-                raise ValueError(f"guess={guess!r} and rate={rate} contradict each other")
         self.guess, self.rate, self.hidden = guess, rate, hidden
 
     def prepare(self, model: Any, cost_shape: tuple[int, ...]) -> None:

@@ -55,8 +55,6 @@ class Several(Response):
                     f"parts[{name!r}] must be a response (an object) whose revenues are data, and "
                     f"not nested, got {shown(part)}"
                 )
-        if directions is not None and not isinstance(directions, Mapping):
-            raise TypeError(f"directions must be a mapping from names, got {shown(directions)}")
         directions = directions or {}
         for name, own in directions.items():
             if name not in parts or not {*own} <= {-1, 0, 1}:

@@ -96,13 +96,6 @@ def test_continuous_and_quantile_predictions_are_in_units_of_y(response: str) ->
     torch.testing.assert_close(got, wanted, rtol=0.0, atol=8.0)
 
 
-def test_other_models_are_refused() -> None:
-    others: dict[str, Any] = {"the class MLP": MLP, "Linear": torch.nn.Linear(3, 2)}
-    for name, model in others.items():
-        with pytest.raises(TypeError, match=f"model must be an instance of Baseline, got {name}"):
-            fit(model, *rows(20))
-
-
 def test_quantile_levels_are_one_column_inside_the_unit_interval() -> None:
     with pytest.raises(ValueError, match=r"r_dim must be 1, the quantile level, .*, got 2"):
         MLP(1, 2, response="quantile")

@@ -1,6 +1,5 @@
 """The four boosting libraries behind one interface."""
 
-import sys
 from typing import Any
 
 import pytest
@@ -125,7 +124,6 @@ def test_catboost_writes_no_files_and_says_nothing(rows, tmp_path, monkeypatch, 
 
 def test_options_are_checked():
     for options, message in (
-        ({"library": "pygbm"}, "library must be one of .*, got 'pygbm'"),
         ({"response": "quantile"}, "response must be one of .*, got 'quantile'"),
         ({"monotonic_cst": [1]}, "monotonic_cst must be left out of the options"),
         ({"random_state": 1}, "random_state must be left out of the options"),
@@ -139,13 +137,6 @@ def test_options_are_checked():
     ):
         with pytest.raises(ValueError, match=message):
             MonotoneBoosting(**options)
-
-
-def test_a_missing_library_names_the_extra(monkeypatch):
-    for library in THREADS:
-        monkeypatch.setitem(sys.modules, library, None)
-        with pytest.raises(ImportError, match=rf"needs {library}: pip install .*\[boosting\]"):
-            MonotoneBoosting(library)
 
 
 def test_rows_are_checked(rows):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from pyro_gcm import GCM, load, save
 from pyro_gcm.inference import conditional
-from pyro_gcm.nets import Conditional, ConditionalMixture, PosteriorGuide
+from pyro_gcm.nets import Conditional, PosteriorGuide
 
 GUIDES = ["amortised", "posterior", "posterior_full", "posterior_flow"]
 BOUND = Trace_ELBO(num_particles=16, max_plate_nesting=1, vectorize_particles=True)
@@ -73,10 +73,3 @@ def test_a_correction_of_ones_own_is_saved_as_one(tmp_path: Path) -> None:
     mine, theirs = (of.z_guide_dist(*rows).base_dist.loc for of in (model, loaded))
     assert torch.equal(mine, theirs)
     assert not torch.allclose(mine, model.z_guide(*rows).base_dist.loc)
-
-
-def test_a_correction_is_normal_or_a_flow() -> None:
-    guide = PosteriorGuide(ConditionalMixture(6, 4), from_prior=True)
-    model = GCM(3, 2, guide=guide)
-    with pytest.raises(ValueError, match="normal or a ConditionalFlow, got DiagNormalMixture"):
-        model.guide(torch.zeros(4, 3), torch.zeros(4, 2), torch.zeros(4))

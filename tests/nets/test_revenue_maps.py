@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.distributions import transforms
 
+from pyro_gcm import GCM
 from pyro_gcm.nets import Bijection, PositiveLinear, Probit, Sigmoid
 
 
@@ -103,14 +104,14 @@ def test_bijection_is_the_rising_transform_of_each_revenue() -> None:
 
 
 def test_transforms_that_are_not_increasing_are_refused() -> None:
+    falls = "be increasing, but it falls"
     for transform, reason in (
-        (AFFINE(0.0, -2.0), "increasing, got AffineTransform.* with sign -1"),
-        (AFFINE(0.0, 0.0), "increasing, got AffineTransform"),
-        (AFFINE(0.0, torch.tensor([1.0, -1.0])), r"sign \[1.0, -1.0\]"),
-        (transforms.PowerTransform(torch.tensor(-1.0)), "increasing, got PowerTransform"),
-        (DECREASING, "increasing, got ComposeTransform"),
-        (transforms.AbsTransform(), "a bijection, got AbsTransform"),
-        (transforms.StickBreakingTransform(), "each revenue alone, got StickBreakingTransform"),
+        (AFFINE(0.0, -2.0), falls),
+        (AFFINE(0.0, torch.tensor([1.0, -1.0])), falls),
+        (transforms.PowerTransform(torch.tensor(-1.0)), falls),
+        (DECREASING, falls),
+        (transforms.AbsTransform(), falls),
+        (transforms.StickBreakingTransform(), "give values of shape"),
     ):
-        with pytest.raises(ValueError, match=f"revenue_map must .*{reason}"):
-            Bijection(transform)
+        with pytest.raises(ValueError, match=f"revenue_map must {reason}"):
+            GCM(1, 2, costs=2, revenue_map=transform)

@@ -14,7 +14,7 @@ import pandas as pd
 
 import pyro_gcm
 from pyro_gcm._utils.validation import LARGEST
-from pyro_gcm.cli.columns import column_of, columns_of, type_of
+from pyro_gcm.cli.columns import column_of, columns_of
 from pyro_gcm.cli.options import parts_of
 from pyro_gcm.cli.output import WrongUse, blamed, listed
 from pyro_gcm.cli.tables import Reading, as_written, read_table
@@ -124,9 +124,6 @@ class SavedModel:
         frame = read_table(data, self.reading, [*were_text, *text])
         for name in levels:
             column_of("DATA", name, list(frame.columns), str(data))
-        for name, code in self.codes.items():
-            if code.kind == "number":
-                _check_numbers(frame[name], data)
         with blamed(f"DATA {data}"):
             self.estimator.as_read(frame[self.names])
         # Of parts of these rows nothing more is to be said.
@@ -143,15 +140,6 @@ class SavedModel:
         frame = self.table(data)
         kept = dict.fromkeys(columns_of("--keep", keep, list(frame.columns), str(data)))
         return frame[self.names], as_written(data, frame, [*kept])
-
-
-def _check_numbers(series: pd.Series[Any], data: Path) -> None:
-    """Refuse text in a column that had numbers in fit, with the first one."""
-    if type_of(series).startswith(("text", "other")):
-        strange = pd.to_numeric(series, errors="coerce").isna() & series.notna()
-        row = int(strange.to_numpy().argmax())
-        got = f"got {series.iloc[row]!r} in row {row + 1}"
-        raise WrongUse(f"DATA {data}: column {series.name!r} must have numbers, as in fit, {got}")
 
 
 def facts_of(estimator: Any) -> dict[str, Any]:

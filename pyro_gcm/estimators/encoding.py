@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -147,12 +148,11 @@ class ColumnEncoding:
                 if column.is_missing.all():
                     return np.full(len(column.is_missing), np.nan)
                 had = "numbers" if self.low < self.high else "numbers, or no values,"
-                row = int(np.flatnonzero(~column.is_missing)[0])
-                raise WrongCell(
-                    f"{self.label} of X had {had} in fit, got text or categories, such as "
-                    f"{column.as_labels()[row]!r}",
-                    row,
-                )
+                given = pd.Series(column.as_labels()).dropna()
+                text = given[pd.to_numeric(given, errors="coerce").isna()]
+                row = int([*text.index, *given.index][0])
+                told = f"{self.label} of X had {had} in fit, got text or categories, such as"
+                raise WrongCell(f"{told} {given[row]!r}", row)
             return column.numbers
         place = {level: float(at) for at, level in enumerate(self.levels)}
         labels = self._checked_labels(column)

@@ -14,11 +14,7 @@ from pyro_gcm._utils.torch_state import Randomness, one_thread
 from pyro_gcm._utils.validation import (
     ArrayLike,
     as_tensor,
-    one_of,
-    positive,
-    positive_int,
     seed_of,
-    shown,
     told_once,
 )
 from pyro_gcm.estimators.training import (
@@ -36,7 +32,7 @@ from pyro_gcm.models.members import CROSSED_ROWS, MemberSettings, warn_of_few
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 from pyro_gcm.nets.revenue_maps import member_map
 from pyro_gcm.nets.tabular_features import count_numeric
-from pyro_gcm.responses import RESPONSES, Continuous, Response
+from pyro_gcm.responses import Continuous, Response
 
 #: Members that leave out a row: the averaged prediction of two improves about as long as that of
 #: all, and each sees three quarters of the rows until it sees all of them.
@@ -44,9 +40,6 @@ LEFT_OUT = 2
 #: Weight of the prior of members, in rows, for so many rows: it says nothing beside more, and fewer
 #: are trained on for an epoch or two.
 PRIOR, FEW_ROWS = 5.0, range(20, 1000)
-#: Options of the training, and sizes of a model, by their names in `fit` and in `GCM`.
-_OF_TRAINING = {"epochs": positive_int, "batch_size": positive_int, "learning_rate": positive}
-_OF_MODELS = dict.fromkeys(("hidden", "alternatives", "costs"), positive_int)
 
 
 @one_thread()
@@ -90,9 +83,6 @@ def fit_members(
     torch.Size([4])
     """
     stops = yes_no_or_auto("early_stopping", early_stopping)
-    if settings is not None and not isinstance(settings, MemberSettings):
-        raise TypeError(f"settings must be MemberSettings, got {shown(settings)}")
-    one_of("response", response, list(RESPONSES))
     columns, r_dim = _matrix("x", x), _matrix("r", r).shape[1]
     if sample_weight is not None:  # a row of weight 0 is no row
         columns = columns[weighed(sample_weight, len(columns))[0].to(columns.device)]
@@ -126,23 +116,21 @@ def plan_of(options: Any, response: str | Response, rows: TrainingRows, seed: in
     stops = yes_no_or_auto("early_stopping", options.early_stopping)
     if stops == "auto" and options.epochs is not None:
         stops = False  # a number of epochs that was asked for is not looked for
-    training: Any
-    sizes: Any
-    training, sizes = (
-        {n: check(n, v) for n, check in of.items() if (v := getattr(options, n)) is not None}
-        for of in (_OF_TRAINING, _OF_MODELS)
-    )
+
+    def given(*names: str) -> dict[str, Any]:
+        return {name: v for name in names if (v := getattr(options, name)) is not None}
+
+    training = given("epochs", "batch_size", "learning_rate")
+    sizes = given("hidden", "alternatives", "costs")
     if (p0 := getattr(options, "cured", None)) is not None:
         # Several costs have late events that pass for ones that never come.
         sizes = {"alternatives": 1, "costs": 1, **sizes}
     count, x_dim, r_dim = rows.shape
     prior: Any = getattr(options, "prior", None)
     if isinstance(prior, str) and prior == "members":
-        if options.dropout is not None:
-            training["dropout"] = options.dropout
         if "hidden" in sizes:
             sizes["width"] = sizes.pop("hidden")
-        sizes["members"] = positive_int("members", options.members)
+        sizes |= given("members", "dropout")
         settings: Any = MemberSettings.for_response(response, *rows.shape, count_numeric(rows.x))
         searches = options.epochs is None
         if searches:

@@ -180,7 +180,8 @@ WRONG = {
     "predict modle data.csv": "MODEL: folder modle does not exist, or is no folder",
     "predict MODEL half.csv": "DATA: half.csv has no column 'debt'; did you mean 'dept'?",
     "predict MODEL lots.csv": (
-        "DATA lots.csv: column 'debt' must have numbers, as in fit, got 'lots' in row 3"
+        "DATA lots.csv: column 'debt' of X had numbers in fit, got text or categories, such as "
+        "'lots' in row 3"
         "; row 1 is the first below the header"
     ),
     f"predict {ASK} --out=a.txt": "--out must end in .csv, .parquet, .arrow, .feather, got a.txt",

@@ -227,6 +227,7 @@ def plot(
     from matplotlib.figure import Figure
 
     from pyro_gcm.plots import plot_feature_curve
+    from pyro_gcm.report.subject import Subject
 
     options.check_output("--out", out, data, saved.folder)
     saved.answering()
@@ -235,12 +236,13 @@ def plot(
     X, _ = saved.rows(data)
     with blamed():
         curve = saved.estimator.response_curve(X, saved.names.index(column), grid, level=level)
+    target = saved.notes.get("target", "the target")
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     plot_feature_curve(
         curve,
         rows=X[column],
         feature_name=column,
-        outcome_name=saved.prediction_name,
+        outcome_name=Subject(saved.estimator, X, target=target).on_axis,
         band_name=f"{level:.0%} band",
         percent=saved.estimator.predicts_probability,
         ax=figure.subplots(),

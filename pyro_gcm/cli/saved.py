@@ -50,17 +50,6 @@ class SavedModel:
         self.names = [*self.codes]
         self.directions = {name: code.sign for name, code in self.codes.items() if code.sign}
 
-    @property
-    def prediction_name(self) -> str:
-        """The name of the one monotone prediction of a row."""
-        target = self.notes.get("target", "the target")
-        names = {
-            "classifier": f"probability that {target} is {self.facts.get('positive')}",
-            "ordinal": f"mean place of {target}, from 0 to {len(self.labels) - 1}",
-            "survival": f"probability of the event by {self.notes.get('horizon', 'the horizon')}",
-        }
-        return names.get(self.kind, f"mean of {target}")
-
     def answering(self) -> SavedModel:
         """Return the model, if it is strictly monotone and so has answers to questions."""
         if not hasattr(self.estimator, "required"):

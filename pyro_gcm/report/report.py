@@ -97,13 +97,11 @@ def write_report(
     y = None if y is None else outcomes_of(estimator, y)
     if y is not None and len(y) != len(X):
         raise ValueError(f"y must have one entry for each of the {len(X)} rows, got {len(y)}")
-    names = [str(label) for label in getattr(estimator, "classes_", ())]
     subject = Subject(
         estimator,
         X,
         y,
         target=target,
-        labels=names if getattr(estimator, "event_column_", 1) else names[::-1],
         event=event,
         source=source,
         folder=folder,

@@ -26,7 +26,6 @@ class Subject:
     :param X: a pandas DataFrame with the columns of the estimator, in their order.
     :param y: the outcomes as `estimators.kinds.outcomes_of` returns them, or None.
     :param target: name of the column that is predicted; `event`: what happens, of a survival model.
-    :param labels: the levels, or the two classes, the event last, as text.
     :param source, folder: of the rows and of the model; `card`: its card.
     :param pairs: of the audit, at most.
     :param level: of the bands.
@@ -36,7 +35,6 @@ class Subject:
     X: pd.DataFrame
     y: Any = None
     target: str = "y"
-    labels: Sequence[str] = ()
     event: str = "the event"
     source: str | None = None
     folder: str | None = None
@@ -128,6 +126,12 @@ class Subject:
         return f"{counted(most, 'row')} that were drawn at random from all"
 
     # Their names
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """The levels, or the two classes, the event last, as text."""
+        names = [str(label) for label in getattr(self.estimator, "classes_", ())]
+        return names if getattr(self.estimator, "event_column_", 1) else names[::-1]
 
     @property
     def is_share(self) -> bool:

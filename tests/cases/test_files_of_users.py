@@ -155,14 +155,14 @@ def test_classes_have_the_letters_of_the_file(fit: Any, run: Any) -> None:
         fit(text, LATE, "--ignore=id")
         model = open_model(Path("model"))
         assert set(model.labels) == set(labels)
-        assert model.prediction_name.endswith(f" is {labels[1]}")  # the higher value
+        assert model.facts["positive"] == labels[1]  # the higher value
         rows = run("predict", "model", "data.csv", "--keep=id,late").rows
         assert {row["class"] for row in rows} <= set(labels)
         assert [row["late"] for row in rows] == text["late"].tolist()
         assert [row["id"] for row in rows] == text["id"].tolist()
         fit(text, LATE, "--ignore=id", f"--positive={labels[0]}")
         model = open_model(Path("model"))
-        assert model.prediction_name.endswith(f" is {labels[0]}")
+        assert model.facts["positive"] == labels[0]
         came = outcomes_of(model, Path("data.csv"), target=None, event=None)
         assert came.y is not None
         assert len(set(zip(came.y.tolist(), text["late"], strict=True))) == 2

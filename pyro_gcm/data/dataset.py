@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -39,7 +39,6 @@ class Dataset:
     :param response: "binary" or "continuous".
     :param metric: the metric of the published tables: "auc", "accuracy" or "rmse" (in units of y).
     :param fixed: training and test rows of the split that the literature shares, or None.
-    :raises ValueError: for other shapes than the names have, and for values that are not finite.
     """
 
     name: str
@@ -52,18 +51,6 @@ class Dataset:
     response: Literal["binary", "continuous"]
     metric: Literal["auc", "accuracy", "rmse"]
     fixed: tuple[Tensor, Tensor] | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        """Check that the parts fit together."""
-        parts, rows = {"x": self.x, "r": self.r, "y": self.y}, len(self.y)
-        shapes = {"x": (rows, self.x_dim), "r": (rows, self.r_dim), "y": (rows,)}
-        for name, value in parts.items():
-            if tuple(value.shape) != shapes[name]:
-                raise ValueError(f"{name} has shape {tuple(value.shape)}, expected {shapes[name]}")
-            if not torch.isfinite(value).all():
-                raise ValueError(f"{name} must be finite, got NaN or infinite values")
-        if self.response == "binary" and not ((self.y == 0) | (self.y == 1)).all():
-            raise ValueError("y must be 0 or 1 for response='binary', got other values")
 
     def __len__(self) -> int:
         return len(self.y)
@@ -98,7 +85,7 @@ class Dataset:
         Numbers on it and on random splits differ by more than the methods do.
 
         :returns: row indices of the training part and the test part, int64.
-        :raises ValueError: if the data set has no fixed split, or this is a subset.
+        :raises ValueError: if the data set has no fixed split.
         """
         if self.fixed is None:
             raise ValueError(
@@ -114,10 +101,6 @@ class Dataset:
 
         values = torch.cat([self.x, self.r, self.y.unsqueeze(1)], dim=1)
         return pd.DataFrame(values.numpy(), columns=[*self.x_names, *self.r_names, "y"])
-
-    def subset(self, index: Tensor) -> Dataset:
-        """Return the rows ``index`` (row indices, or a mask [n]) as a new data set."""
-        return replace(self, x=self.x[index], r=self.r[index], y=self.y[index], fixed=None)
 
 
 def load(name: str, variant: str = "default") -> Dataset:

@@ -11,7 +11,7 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 
 from pyro_gcm._utils.recipe import register
-from pyro_gcm._utils.validation import shown
+from pyro_gcm._utils.validation import shown, warn_user
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.classifier import ClassOutcome
 from pyro_gcm.estimators.directions import OfRows
@@ -108,6 +108,11 @@ class GCMOrdinal(ClassOutcome, Answers):
         if classes is None:
             check_labels("y", given.y)
             classes = np.unique(given.y)
+            if classes.dtype.kind == "U" and len(classes) > 2:
+                warn_user(
+                    "y has text without an order, and its labels are taken in sorted order, "
+                    f"{classes[:9].tolist()}: pass levels=, or an ordered categorical type"
+                )
         at = places_of(given.y, classes)
         self._check_classes(classes, at)
         outcome = torch.from_numpy(at.astype(np.float32))

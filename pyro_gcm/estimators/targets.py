@@ -292,26 +292,14 @@ def _refuse_missing(name: str, missing: npt.NDArray[np.bool_]) -> None:
 
 
 def _of_type(y: Any) -> Values | None:
-    """The categories of an ordered type; a warning tells of text that has none."""
+    """The categories of an ordered type."""
     import narwhals as nw
     import pandas as pd
 
     y = pd.Series(y) if isinstance(y, pd.Categorical) else y
     series = nw.from_native(y, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series):
-        dtype: Any = series.dtype
-        if dtype == nw.Enum:
-            return _as_labels(list(dtype.categories))
-        y = series.to_list()
-    labels = np.zeros(1) if isinstance(y, Tensor) else np.asarray(y)
-    if labels.ndim == 1 and len(labels) and isinstance(labels[0], str):
-        found = sorted({str(label) for label in labels.tolist()})
-        if len(found) > 2:
-            warn_user(
-                f"y has text without an order, and its labels are taken in sorted order, "
-                f"{found[:9]}: pass levels=, or an ordered categorical type"
-            )
-    return None
+    dtype: Any = series.dtype if isinstance(series, nw.Series) else None
+    return _as_labels(list(dtype.categories)) if dtype == nw.Enum else None
 
 
 def _as_labels(values: list[Any]) -> Values:

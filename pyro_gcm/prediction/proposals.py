@@ -62,18 +62,19 @@ def rejection(
     :param probability: (draws, rows) -> with which each is accepted, float64, [N, b].
     :param num_weighted: proposals that importance resampling would have.
     """
-    count, allowed, done = len(rows.x), PROPOSALS_PER_DRAW * num_samples, 0
+    count, allowed = len(rows.x), PROPOSALS_PER_DRAW * num_samples
     active = torch.arange(count, device=rows.x.device)
     accepted, counted = active * 0, torch.zeros(3, count, dtype=torch.float64, device=active.device)
     proposed, total, squares = counted  # of the probabilities
     # One proposal of every row stands in for its draws until one is accepted.
     first = propose(rows, 1).wide()
     kept = {name: value.repeat_interleave(num_samples, 0) for name, value in first.items()}
+    # A row that accepts all proposals needs no more than these.
+    sizes = torch.full_like(active, num_samples)
     while len(active):
-        # A row that accepts all needs no more than num_samples; few rows have more at once.
-        more = max(num_samples, min(done, PROPOSALS_AT_ONCE // len(active)))
-        size = min(more, allowed - done, PROPOSALS_AT_ONCE)
-        for index in active.split(max(1, PROPOSALS_AT_ONCE // size)):
+        # Rows that need about as many are proposed for together.
+        for part in sizes.argsort().split(max(1, PROPOSALS_AT_ONCE // num_samples)):
+            index, size = active[part], min(int(sizes[part].max()), PROPOSALS_AT_ONCE // len(part))
             block = rows.take(index)
             draws = propose(block, size)
             p = probability(draws, block)
@@ -85,14 +86,15 @@ def rejection(
                 kept[name][where] = values[source, column]
             accepted[index] = (accepted[index] + accepts.sum(0)).clamp(max=num_samples)
             counted[:, index] += torch.stack([torch.ones_like(p), p, p.square()]).sum(1)
-        done += size
         rate, equal_share = total / proposed, total.square() / (squares * proposed)
         error = ((1.0 / equal_share - 1.0).clamp(min=0.0) / proposed).sqrt()
         # Written so that NaN, where no proposal can be accepted, counts as hopeless.
-        hopeful = (done < _PROPOSALS_TO_JUDGE) | (rate * (1 + 5 * error) * PROPOSALS_PER_DRAW >= 1)
-        more_draws = allowed * rate > num_weighted * equal_share
-        goes_on = (accepted < num_samples) & (hopeful | more_draws)
-        active = active[goes_on[active]] if done < allowed else active[:0]
+        hopeful = rate * (1.0 + 5.0 * error) * PROPOSALS_PER_DRAW >= 1.0
+        hopeful |= proposed < _PROPOSALS_TO_JUDGE
+        hopeful |= allowed * rate > num_weighted * equal_share
+        active = (hopeful & (accepted < num_samples) & (proposed < allowed)).nonzero()[:, 0]
+        wanted = torch.fmin(1.1 * (num_samples - accepted) / rate + 8.0, 8.0 * proposed)
+        sizes = torch.fmin(wanted, allowed - proposed)[active].ceil().long()
     short = ((accepted > 0) & (accepted < num_samples)).nonzero()[:, 0]
     if len(short):
         again = torch.rand(num_samples, len(short), device=short.device) * accepted[short]

@@ -16,8 +16,10 @@ from pyro_gcm._utils.validation import (
     vector,
 )
 from pyro_gcm.baselines.baseline import Baseline
-from pyro_gcm.training import FitResult, RowsInMemory, Training, TrainingOptions, selected
-from pyro_gcm.training.result import entropy, warn_if_worse
+from pyro_gcm.training.batches import RowsInMemory, selected
+from pyro_gcm.training.loop import Training
+from pyro_gcm.training.options import TrainingOptions
+from pyro_gcm.training.result import FitResult, entropy, warn_if_worse
 
 
 @one_thread()

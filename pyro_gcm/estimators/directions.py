@@ -127,7 +127,9 @@ class MovingColumn:
         Of a category it is the place.
         """
         x, r = self.x.repeat(len(levels), 1), self.r.repeat(len(levels), 1)
-        found = model.reaching(x, r, torch.from_numpy(levels).flatten(), self.place)
+        r[:, self.place] = torch.nan
+        wanted = torch.from_numpy(levels).flatten()
+        found = model.required_revenue(x, wanted, revenue=self.place, r=r)
         positions = found.double().numpy().reshape(levels.shape)
         values = first_reaching(positions, self.code, below)
         return values if self.code.kind == "number" else self.code.next_level(values, below)

@@ -99,8 +99,13 @@ class ImportanceWeightedELBO(ELBO):
             guide = poutine.replay(guide, trace=drawn)
         return get_importance_trace("flat", self.max_plate_nesting, model, guide, args, kwargs)
 
-    def row_losses(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
-        """Minus the bound of every datum, [B], of which `differentiable_loss` is the sum."""
+    def differentiable_loss(
+        self, model: Program, guide: Program, *args: Any, **kwargs: Any
+    ) -> Tensor:
+        """Minus the bounds of all data, as a tensor to differentiate.
+
+        :raises ValueError: if a site of the guide cannot be reparametrised.
+        """
         ((model_trace, guide_trace),) = self._get_traces(model, guide, args, kwargs)
         for site in _sites_of(guide_trace):
             if not (site["is_observed"] or getattr(site["fn"], "has_rsample", False)):
@@ -129,7 +134,7 @@ class ImportanceWeightedELBO(ELBO):
         log_p, log_q = log_density(model_trace), log_density(guide_trace)
         drawn = [site for site in _sites_of(guide_trace) if "path" in site["infer"]]
         if not drawn:
-            return -scale * importance_weighted(log_p - log_q, self.alpha)
+            return -scale * importance_weighted(log_p - log_q, self.alpha).sum()
         for site in drawn:
             masked = any(isinstance(fn, dist.MaskedDistribution) for fn in _layers(site["fn"]))
             scaled = isinstance(site["scale"], Tensor) or site["scale"] != scale
@@ -148,16 +153,7 @@ class ImportanceWeightedELBO(ELBO):
             if slope is not None
         )
         bounds = importance_weighted(log_p - log_q.detach())
-        return -scale * (bounds + (along - along.detach()) / bounds.numel())
-
-    def differentiable_loss(
-        self, model: Program, guide: Program, *args: Any, **kwargs: Any
-    ) -> Tensor:
-        """The sum of `row_losses`, as a tensor to differentiate.
-
-        :raises ValueError: if a site of the guide cannot be reparametrised.
-        """
-        return self.row_losses(model, guide, *args, **kwargs).sum()
+        return -scale * (bounds.sum() + along - along.detach())
 
     @torch.no_grad()
     def loss(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:

@@ -17,9 +17,9 @@ from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.scored import PyroLoss, StoryLoss
 from pyro_gcm.inference.training_data import DataInMemory, StreamedData, columns_of
 from pyro_gcm.streams import BatchRows, Source
-from pyro_gcm.training import FitResult, Training, TrainingOptions
-from pyro_gcm.training.options import Schedule
-from pyro_gcm.training.result import constant_loss, warn_if_worse
+from pyro_gcm.training.loop import Training
+from pyro_gcm.training.options import Schedule, TrainingOptions
+from pyro_gcm.training.result import FitResult, constant_loss, warn_if_worse
 
 #: Objectives whose loss is that of y given x and r.
 _OF_Y = ("conditional", "members")

@@ -18,8 +18,8 @@ from pyro_gcm._utils.validation import (
 )
 from pyro_gcm.streams import ShuffledRows, Source
 from pyro_gcm.streams.sources import Block
-from pyro_gcm.training import RowsInMemory, TrainingOptions, selected
-from pyro_gcm.training.batches import Batches
+from pyro_gcm.training import TrainingOptions
+from pyro_gcm.training.batches import Batches, RowsInMemory, selected
 
 _CPU = torch.device("cpu")
 #: Most rows from which quantiles are taken, of data that are read in every epoch.

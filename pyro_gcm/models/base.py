@@ -21,7 +21,7 @@ from pyro_gcm.models.parts import NUMBERS, Parts
 from pyro_gcm.nets.latent import corrected
 from pyro_gcm.prediction.base_samples import Latent
 from pyro_gcm.prediction.predicted import Dry
-from pyro_gcm.training import TrainingDefaults
+from pyro_gcm.training.options import TrainingDefaults
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 #: Rows that are kept as an example.

@@ -118,33 +118,25 @@ class GCM(Monotone):
     ) -> None:
         super().__init__(x_dim, r_dim, z_dim, name)
         shape = cost_shape_of(alternatives, max(1, self.r_dim) if costs is None else costs)
-        parts: Any = {"prior": prior, "guide": guide, "cost_family": cost_family, "p0": p0}
-        parts |= {"revenue_map": revenue_map, "x_decoder": x_decoder, "r_decoder": r_decoder}
-        seed = seed_of(seed)
+        hidden, seed = widths_of(hidden), seed_of(seed)
         with Randomness(seed).in_use():
-            self.add_parts(response, widths_of(hidden), shape, seed, num_samples, **parts)
+            self.add_costs(shape, hidden, response, prior, guide, cost_family, p0)
+            self.add_revenues(hidden, revenue_map, x_decoder, r_decoder, seed, num_samples)
 
-    def add_parts(
+    def add_revenues(
         self,
-        response: str | Response,
         hidden: Any,
-        cost_shape: tuple[int, ...],
+        revenue_map: Any,
+        x_decoder: nn.Module | None,
+        r_decoder: nn.Module | None,
         seed: int,
         num_samples: int,
-        *,
-        revenue_map: Any,
-        p0: Any,
-        x_decoder: nn.Module | None = None,
-        r_decoder: nn.Module | None = None,
-        **parts: Any,
     ) -> None:
-        """Build the networks.
+        """Make the map of r, what draws x and r, and the noise of predictions.
 
-        :param seed: of a map of members, and of the prediction noise.
-        :param parts: prior, guide and cost_family of the constructor.
+        :param seed: of a map of members, and of that noise.
         """
-        self.add_costs(cost_shape, hidden, response, p0=p0, **parts)
-        self.response.check_parts(revenue_map, p0)
+        self.response.check_parts(revenue_map, self.infinite_net)
         make_map, map_shape = partial(self.make_map, revenue_map, seed), self.map_shape()
         self.revenue_map = self.response.revenue_maps(make_map, self.r_dim, map_shape)
         make: Any = partial(

@@ -111,9 +111,8 @@ class IGCM(Surfaces):
         hidden, seed = widths_of(hidden), seed_of(seed)
         self.k_dim = self.r_dim if k_dim is None else positive_int("k_dim", k_dim)
         cost_shape = cost_shape_of(alternatives, self.k_dim if costs is None else costs)
-        parts: Any = {"prior": prior, "guide": guide, "cost_family": cost_family, "p0": p0}
         with Randomness(seed).in_use():
-            self.add_costs(cost_shape, hidden, response, **parts)
+            self.add_costs(cost_shape, hidden, response, prior, guide, cost_family, p0)
             self.response.check_generated()
             if kernel_map is None:
                 kernel_map = "identity" if cost_shape == (self.k_dim,) else "positive_linear"

@@ -29,7 +29,7 @@ from pyro_gcm.nets.members import MemberEncoder, gather_values
 from pyro_gcm.nets.networks import ConstantCategorical, widths_of
 from pyro_gcm.nets.revenue_maps import member_map
 from pyro_gcm.responses import Continuous, Response, Survival
-from pyro_gcm.training import AdamW, TrainingDefaults
+from pyro_gcm.training.options import AdamW, TrainingDefaults
 
 #: Fewest and most rows that members leave out, so as to say when to stop: with fewer none can be
 #: spared, and with more the default number of epochs does not overfit.
@@ -223,12 +223,12 @@ class MemberGCM(GCM):
         self.encoder, self.members = encoder, encoder.members
         self.out_dim = self.cost_dim = encoder.out_dim
         shape = cost_shape_of(alternatives, costs)
-        parts: Any = {"prior": ConstantCategorical(self.members), "guide": None, "p0": p0}
-        parts |= {"cost_family": cost_family, "revenue_map": revenue_map}
+        prior = ConstantCategorical(self.members)
         with Randomness(seed).in_use():
             if response == "continuous":
                 response = Continuous(self.out_dim, (), equal_weights=True)
-            self.add_parts(response, widths, shape, seed, self.members, **parts)
+            self.add_costs(shape, widths, response, prior, None, cost_family, p0)
+            self.add_revenues(widths, revenue_map, None, None, seed, self.members)
 
     # The story: what is read of x, and which map r goes through, depend on the member
 

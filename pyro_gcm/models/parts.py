@@ -59,7 +59,6 @@ class Parts(nn.Module):
         cost_shape: tuple[int, ...],
         hidden: Any,
         response: str | Response,
-        *,
         prior: Any,
         guide: Any,
         cost_family: Any,

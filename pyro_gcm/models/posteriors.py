@@ -132,11 +132,7 @@ class Posteriors(Predictions):
         :raises ValueError: for a z with infinitely many values.
         """
         rows, target = self.rows(x, r, y, required="xry"), Target(self)
-        if not target.is_finite:
-            raise ValueError(
-                "responsibilities need a z with finitely many values and no other latent variable "
-                "before y, as a MemberGCM, or a GCM with prior='categorical', has"
-            )
+        target.check_finite("responsibilities need")
         parts = rows.split(max(1, _DRAWS_AT_ONCE // self.z_dim))
         found = [target.every(part).log_joint(part).softmax(0).T for _, part in parts]
         return torch.cat(found).to(self.dtype)

@@ -159,7 +159,7 @@ class Monotone(Surfaces):
     def required_revenue(
         self,
         x: ArrayLike,
-        level: float = 0.9,
+        level: float | Tensor = 0.9,
         *,
         revenue: int = 0,
         r: ArrayLike | None = None,
@@ -171,43 +171,24 @@ class Monotone(Surfaces):
         respond to. It is found by evaluating `predict`, and is in data units.
 
         :param x: [B, x_dim] in data units.
-        :param level: of the prediction: a probability, or a value of y.
+        :param level: of the prediction: a probability, or a value of y; or one for each row, [B].
         :param revenue: index of the revenue that is searched for.
         :param r: the other revenues, [B, r_dim - 1] or [r_dim - 1] in the order of the columns, or
             with a column of NaN for the one that is searched for, [B, r_dim] or [r_dim]; their
             training means by default.
         :returns: inf where no revenue reaches the level, -inf where every revenue does (within
             2^20 standard deviations of the training data).
-        :raises ValueError: for a revenue index out of range, a number in `r` in place of the
-            revenue that is searched for, and for quantile levels.
+        :raises ValueError: for a number in `r` in place of the revenue that is searched for, and
+            for quantile levels.
         """
         x, loc = matrix("x", x, self.x_dim, "x_dim", self.device), self.r_standardizer.loc.double()
-        if self.response.is_probability:
-            share("level", level, "a probability")
-        level, revenue = number("level", level), positive_int("revenue", revenue, minimum=0)
-        if revenue >= len(loc):
-            raise ValueError(
-                f"revenue index out of range: it must be below r_dim={len(loc)}, got {revenue}"
-            )
-        rows = _with_start(r, len(x), revenue, loc)
+        revenue = positive_int("revenue", revenue, minimum=0)
+        if not isinstance(level, Tensor):
+            is_share = self.response.is_probability
+            level = share("level", level, "a probability") if is_share else number("level", level)
+        every = torch.as_tensor(level, dtype=torch.float64, device=self.device).expand(len(x))
         self.response.check_rises_in(revenue)
-        return self.reaching(x, rows, loc.new_full((len(x),), level), revenue, num_samples)
-
-    @prediction
-    def reaching(
-        self,
-        x: Tensor,
-        r: Tensor,
-        levels: Tensor,
-        revenue: int,
-        num_samples: Count = None,
-    ) -> Tensor:
-        """`required_revenue` with a level for each row, [B].
-
-        :param x: [B, x_dim] in data units; `r`: [B, r_dim], in which that revenue does not count.
-        :param levels: [B], in float64.
-        """
-        rows, noise = self.rows(x, r), self.noise(num_samples)
+        rows, noise = self.rows(x, _with_start(r, len(x), revenue, loc)), self.noise(num_samples)
         rounded = self.response.prediction_dtype(self.dtype)  # as the prediction at the result
         units = self.r_standardizer
         dtype = torch.promote_types(self.dtype, units.loc.dtype)
@@ -235,7 +216,7 @@ class Monotone(Surfaces):
             start, step = (unit[revenue].double().expand(kept) for unit in (units.loc, units.scale))
             return smallest_reaching(prediction, levels[:kept], start, step, dtype)[:count]
 
-        parts = blocks(rows.x, rows.r.double(), levels.to(self.device), **noise.in_blocks)
+        parts = blocks(rows.x, rows.r.double(), every, **noise.in_blocks)
         return torch.cat([search(count, *part) for count, part in parts])
 
 

@@ -77,6 +77,14 @@ class Target:
         """Whether Bayes' rule gives the draws."""
         return self.is_finite and self.method in ("auto", "enumeration")
 
+    def check_finite(self, what: str) -> None:
+        """Raise ValueError unless all that a prediction draws has finitely many values."""
+        if not self.is_finite:
+            raise ValueError(
+                f"{what} a z with finitely many values and no other latent variable before y, as a "
+                "MemberGCM, or a GCM with prior='categorical', has"
+            )
+
     @cached_property
     def is_finite(self) -> bool:
         """Whether all that a prediction draws has finitely many values."""
@@ -193,11 +201,8 @@ def _of_rows(target: Target, rows: Rows, seed: int, progress: bool) -> Posterior
     from tqdm.auto import tqdm
 
     method = target.method
-    if method == "enumeration" and not target.is_finite:
-        raise ValueError(
-            "method='enumeration' needs a z with finitely many values and no other latent variable "
-            "before y, as a MemberGCM, or a GCM with prior='categorical', has: use 'auto'"
-        )
+    if method == "enumeration":
+        target.check_finite("method='enumeration' needs")
     if method == "rejection" and not target.rejects:
         raise ValueError(
             "method='rejection' needs a response with a bounded likelihood, such as 'binary', and "

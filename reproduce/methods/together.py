@@ -21,7 +21,8 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from pyro_gcm import GCM, one_thread
 from pyro_gcm.baselines import Baseline
 from pyro_gcm.inference.scored import Scored, quasi_normal
-from pyro_gcm.training import Diverged, RowsInMemory, TrainingOptions
+from pyro_gcm.training import Diverged, TrainingOptions
+from pyro_gcm.training.batches import RowsInMemory
 
 
 @one_thread()

@@ -50,8 +50,9 @@ def test_factor_that_is_not_positive_is_refused(scale: object) -> None:
 class Tempered(ImportanceWeightedELBO):
     """A bound whose prior weighs a tenth of the likelihood."""
 
-    def row_losses(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
-        return super().row_losses(temper(model, 0.1), temper(guide, 0.1), *args, **kwargs)
+    def differentiable_loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+        programs = temper(model, 0.1), temper(guide, 0.1)
+        return super().differentiable_loss(*programs, *args, **kwargs)
 
 
 @pytest.mark.parametrize("cure", [None, "conditional prior", "temperature"])

@@ -105,7 +105,6 @@ def test_wrong_arguments_are_refused() -> None:
         ({"level": 0.0}, r"level must be a probability in \(0, 1\), got 0.0"),
         ({"level": 1.0}, r"level must be a probability in \(0, 1\)"),
         ({"level": math.nan}, r"level must be a probability in \(0, 1\), got nan"),
-        ({"revenue": 2}, "revenue index out of range: it must be below r_dim=2, got 2"),
         ({"r": torch.zeros(3, 1)}, "row counts differ: x has 4, r has 3"),
         ({"r": torch.full((2,), math.nan)}, "r must be finite"),
         ({"revenue": 1, "r": [70.0, 80.0]}, r"r must have NaN in column 1.* got 80"),

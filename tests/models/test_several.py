@@ -111,7 +111,7 @@ def test_calls_that_need_one_response_or_all_are_refused() -> None:
         (lambda: save(part, "a folder"), "all responses"),
         (
             lambda: model.response_model("late").predictive(x, r).survival([1.0]),
-            "response='binary' has no 'survival'",
+            "no attribute 'survival'",
         ),
         (lambda: model.log_prob(x, r, {**y, "months": late}), "no entries above 0"),
     ):

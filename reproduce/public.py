@@ -24,7 +24,7 @@ from reproduce.released import training as released
 from reproduce.released.networks import FORMS
 from reproduce.runs import Fit, Scores, nan_if_diverged
 from reproduce.scores import point_scores
-from reproduce.study import Protocols, Study, named
+from reproduce.study import Protocols, Study, but_the_seed, named
 from reproduce.tasks import TASKS
 
 #: First split of each protocol with random splits.
@@ -78,7 +78,7 @@ _released = partial(
     protocol="released",
     splits=named("fixed"),
     quick=released.QUICK,
-    together=released.together,
+    together=but_the_seed,
 )
 #: Name -> protocol.
 PROTOCOLS = {

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from reproduce.methods import METHODS, Predictor, Rows, check_weights, least_squares, train
+from reproduce.methods import METHODS, Predictor, check_weights, least_squares, train
 from reproduce.released.rows import rows_of, unit_of_y
 from reproduce.runs import Fit, Scores, Settings, nan_if_diverged
 from reproduce.scores import point_scores
@@ -37,13 +37,12 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
     task, settings = TASKS[fit.dataset], fit.options
     first = slice(settings.pop("rows", None))
     learn, test = (part.rows(first) for part in rows_of(fit.dataset, "published", "released"))
-    response = "continuous" if task.lower_is_better else "binary"
-    rows, unit = Rows(learn.x, learn.r, learn.y, response), unit_of_y(fit.dataset)
+    unit = unit_of_y(fit.dataset)
 
     def scores(model: Predictor) -> dict[str, float]:
         prediction = model.predict(test.x.to(device), test.r.to(device)).double().cpu()
         truth = test.y.double()
-        return point_scores(response, (unit * prediction).numpy(), (unit * truth).numpy())
+        return point_scores(learn.response, (unit * prediction).numpy(), (unit * truth).numpy())
 
     steps, curve = math.ceil(len(learn) / settings["batch_size"]), []
 
@@ -52,7 +51,7 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
             check_weights(model)
             curve.append(scores(model)[task.metric])
 
-    train(fit.method, rows, settings, fit.seed, device=device, watch=watch)
+    train(fit.method, learn, settings, fit.seed, device=device, watch=watch)
     best = (np.argmin if task.lower_is_better else np.argmax)(curve)
     return {
         task.metric: curve[best],

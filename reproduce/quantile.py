@@ -25,8 +25,8 @@ from reproduce.methods.together import fit_together
 from reproduce.rendering.figures import draw_curves
 from reproduce.rendering.markdown import beside, grid
 from reproduce.rendering.tables import paper_cells, to_reference
-from reproduce.runs import Fit, Scores, Settings, run_fits, write_csv
-from reproduce.study import Protocols, Study, named
+from reproduce.runs import Fit, Scores, Settings, write_csv
+from reproduce.study import Protocols, Study, but_the_seed, named
 
 #: The paper leaves IGCM out, for a quantile is strictly increasing in its level; boosting has no
 #: monotone form of the level as an input under the pinball loss in scikit-learn.
@@ -45,11 +45,6 @@ def paper_settings(method: str) -> Settings:
     if METHODS[method].latent:
         settings |= {"num_particles": 8, "revenue_map": "identity"}
     return settings
-
-
-def together(fit: Fit) -> Fit:
-    """What fits have in common that are trained side by side: all but the seed."""
-    return replace(fit, seed=0)
 
 
 def run(group: Sequence[Fit], device: str = "cpu", curves: Path | None = None) -> list[Scores]:
@@ -128,13 +123,18 @@ def report(table: pd.DataFrame) -> str:
     return beside(ours, theirs, partners, LEVEL_METRICS, LOWER)
 
 
+def _printed(table: pd.DataFrame) -> str:
+    count = table["seed"].nunique()
+    return f"Mean absolute error of the predicted quantiles, {count} seeds\n{report(table)}"
+
+
 _study = partial(
     Study,
-    *("quantile", str(__doc__), ["simulation"], dict.fromkeys(QUANTILE_METHODS), run, report),
+    *("quantile", str(__doc__), ["simulation"], dict.fromkeys(QUANTILE_METHODS), run, _printed),
     counted="seeds",
     quick_count=2,
     splits=named(""),
-    together=together,
+    together=but_the_seed,
     quick={"steps": 30},
 )
 
@@ -143,16 +143,12 @@ class _Quantile(Protocols):
     def main(self, arguments: argparse.Namespace) -> None:
         """Run the fits that the table lacks, print it and draw the figure."""
         study = self.chosen(arguments)
-        ((stem, fits),) = study.fits(arguments).items()
-        path, curves = arguments.output / f"{stem}.csv", arguments.output / f"{stem}_curves"
-        table = run_fits(path, fits, partial(run, curves=curves), arguments, together)
-        print(f"\nMean absolute error of the predicted quantiles, {table['seed'].nunique()} seeds")
-        print(report(table))
-        print(f"\nwritten: {path}")
-        methods = table["method"].unique()
+        curves = arguments.output / f"{study.file or study.name}_curves"
+        replace(study, run=partial(run, curves=curves)).main(arguments)
+        methods = arguments.methods or study.methods
         drawn = [file for m in methods if (file := curves / f"{m}.csv").exists()]
         if drawn:
-            figure = arguments.output / f"{stem}_curves.png"
+            figure = curves.with_suffix(".png")
             draw_curves(pd.concat([pd.read_csv(file) for file in drawn]), figure)
             print(f"         {figure}")
 

@@ -33,6 +33,11 @@ def named(split: str) -> Splits:
     return lambda count: ((split, seed) for seed in range(count))
 
 
+def but_the_seed(fit: Fit) -> Fit:
+    """What fits have in common whose seeds are trained side by side."""
+    return replace(fit, seed=0)
+
+
 @dataclass(frozen=True)
 class Study:
     """Every method on every data set, over `count` splits; `main` runs what the table lacks.

@@ -46,6 +46,13 @@ class Rows:
     y: Tensor
     response: str
 
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def rows(self, index: slice | Tensor) -> Rows:
+        """Some of the rows."""
+        return Rows(self.x[index], self.r[index], self.y[index], self.response)
+
 
 def rows_of(dataset: data.Dataset, index: Tensor) -> Rows:
     """Some rows of a data set."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm import data
+from reproduce.methods import Rows
 from reproduce.tasks import load
 
 #: Data sets whose training and test rows are known to be the paper's.
@@ -20,25 +20,9 @@ KNOWN_ROWS = ("adult", "compas", "blog", "auto_mpg")
 BLOG_CONSTRAINED = tuple(f"attribute {i}" for i in (46, 47, 48, 49, 55, 60, 61, 62))
 
 
-@dataclass(frozen=True)
-class Part:
-    """Rows as a network reads them, float32: x [n, x_dim], r [n, r_dim], y [n]."""
-
-    x: Tensor
-    r: Tensor
-    y: Tensor
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def rows(self, index: slice | Tensor) -> Part:
-        """Some of the rows."""
-        return Part(self.x[index], self.r[index], self.y[index])
-
-
 @lru_cache(maxsize=2)
-def rows_of(name: str, label: str, scaling: str) -> tuple[Part, Part]:
-    """Training and test rows, y in units of `unit_of_y`.
+def rows_of(name: str, label: str, scaling: str) -> tuple[Rows, Rows]:
+    """Training and test rows as a network reads them, float32, y in units of `unit_of_y`.
 
     Those of `KNOWN_ROWS` are the released ones; Adult's test rows are the last fifth of the
     permutation of numpy's `RandomState(0)`, and so are those of the other sets without a split in
@@ -59,8 +43,8 @@ def rows_of(name: str, label: str, scaling: str) -> tuple[Part, Part]:
         y = load(name, "default").y
     if scaling == "standard":
         x, r = (_standardised(part, learn) for part in (x, r))
-    columns = [part.float() for part in (x, r, y)]
-    return tuple(Part(*(part[index] for part in columns)) for index in (learn, test))  # type: ignore[return-value]
+    rows = Rows(x.float(), r.float(), y.float(), dataset.response)
+    return rows.rows(learn), rows.rows(test)
 
 
 def unit_of_y(name: str) -> float:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,10 +18,10 @@ from sklearn.metrics import roc_auc_score
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from reproduce.methods import check_weights
+from reproduce.methods import Rows, check_weights
 from reproduce.methods.together import fit_together
 from reproduce.released.networks import POSITIVE, Released, made
-from reproduce.released.rows import Part, rows_of, unit_of_y
+from reproduce.released.rows import rows_of, unit_of_y
 from reproduce.runs import Fit, Scores, Settings
 from reproduce.tasks import TASKS, paper_hyperparameters
 
@@ -118,11 +117,6 @@ def mapped(name: str, method: str) -> list[Settings]:
     return [{**settings_of(name, method)[0], "positive": by} for by in [*POSITIVE][1:]]
 
 
-def together(fit: Fit) -> Fit:
-    """What fits of all seeds have in common: they are trained side by side."""
-    return replace(fit, seed=0)
-
-
 def run(group: Sequence[Fit], device: str = "cpu") -> list[Scores]:
     """Scores of fits that differ in their seeds, at the epoch that is best on the test rows.
 
@@ -142,7 +136,7 @@ def run(group: Sequence[Fit], device: str = "cpu") -> list[Scores]:
         shown = [learn.rows(order[:size]), test]
         learn = learn.rows(order[size:])
     options = {name: settings[name] for name in _OF_NETWORKS if name in settings}
-    options["response"] = "continuous" if task.lower_is_better else "binary"
+    options["response"] = learn.response
     sizes, seeds = (learn.x.shape[1], learn.r.shape[1]), [each.seed for each in group]
     models = [made(fit.method, *sizes, seed=seed, **options) for seed in seeds]
     steps, history = math.ceil(len(learn) / settings["batch_size"]), []
@@ -194,7 +188,7 @@ def _optimiser(kind: str, parameters: Any, lr: float) -> Optimizer:
 
 
 @torch.no_grad()
-def _scores(model: Released, part: Part) -> dict[str, float]:
+def _scores(model: Released, part: Rows) -> dict[str, float]:
     """AUC and accuracy, or RMSE, of a network on some rows."""
     check_weights(model)
     device = model.x_units.loc.device

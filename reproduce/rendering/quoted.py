@@ -70,12 +70,6 @@ def place(table: pd.DataFrame | None, method: str) -> str:
     return ", ".join(map(str, ranks))
 
 
-def firsts(table: pd.DataFrame) -> str:
-    """At how many levels GCM has the smallest mean error, among the methods that are there."""
-    errors = table.pivot_table("value", "metric", "method")
-    return f"{(errors.idxmin(axis='columns') == 'GCM').sum()} of {len(errors)}"
-
-
 def violations(table: pd.DataFrame, method: str) -> str:
     """The smallest and the largest share of violating pairs over the data sets, in per cent."""
     rows = table[(table["method"] == method) & (table["metric"] == "violation rate")]

@@ -65,7 +65,6 @@ def test_a_diverged_fit_is_nan(method, tmp_path):
 def test_a_seed_has_the_errors_that_it_has_alone(method, tmp_path):
     seeds = (2, 0)  # the figure's is not the first
     group = [fit(method=method, seed=seed) for seed in seeds]
-    assert len({quantile.together(each) for each in group}) == 1
     found = quantile.run(group, curves=tmp_path)
     for each, scores in zip(group, found, strict=True):
         (alone,) = quantile.run([each], curves=tmp_path / "alone" if each.seed == 0 else None)

@@ -170,10 +170,6 @@ class Protocols:
         """That of all of them."""
         return next(iter(self.studies.values())).about
 
-    def planned(self) -> dict[str, int]:
-        """As of each study."""
-        return {file: n for study in self.studies.values() for file, n in study.planned().items()}
-
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Options of `python -m reproduce NAME`."""
         names = list(self.studies)

@@ -62,30 +62,6 @@ def share(table: pd.DataFrame, *names: str) -> str:
     return f"{met.count(True)} of {len(met) - met.count(None)}"
 
 
-def apart(table: pd.DataFrame) -> str:
-    """The cells that do not meet, by how much ours are off, on the data sets of known rows."""
-    lines = []
-    for (method, name), (our, their) in _pairs(table).items():
-        if name in KNOWN_ROWS and meet(our, their) is False:
-            numbers = number(our.mean), number(their.mean), f"{our.mean - their.mean:+.4f}"
-            lines.append([TASKS[name].title, method, *numbers, f"{our.half + their.half:.4f}"])
-    header = ["Data set", "Method", "ours", "paper", "difference", "sum of the intervals"]
-    return markdown(header, lines) if lines else "None."
-
-
-def from_mean(table: pd.DataFrame, name: str) -> str:
-    """Differences from the mean of a column, ours and the paper's."""
-    pairs = {method: pair for (method, of), pair in _pairs(table).items() if of == name}
-    means = pd.DataFrame({method: [cell.mean for cell in pair] for method, pair in pairs.items()})
-    if means.empty:
-        raise LookupError(name)
-    off = means.sub(means.mean(axis=1), axis=0).map("{:+.4f}".format)
-    off = off.reindex(columns=[*FORMS], fill_value="–")
-    heads = [f"{TASKS[name].title}, {whose}" for whose in ("ours", "paper")]
-    lines = [[method, *texts] for method, texts in off.items()]
-    return markdown(["Method", *heads], lines)
-
-
 def order(table: pd.DataFrame) -> str:
     """Kendall's tau of our means with the paper's, of every data set of the paper."""
     means, lines = _means(table), []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pandas as pd
 
 from reproduce.data.credit_tables import TITLES
@@ -119,33 +121,17 @@ def page(table: pd.DataFrame, name: str) -> str:
     return scores(table, name, in_auc).replace(NOT_RUN, "–")
 
 
-def _ends(table: pd.DataFrame, name: str, metric: str) -> dict[str, tuple[pd.Series, pd.Series]]:
-    """Ends of the intervals of a price by resampled test rows, of each method and split."""
-    values = values_of(table, name, MODES[1])
-    low, high = (f"{metric}, price {end}" for end in ("from", "to"))
-    return {m: (values[m, low], values[m, high]) for m, metric in values if metric == low}
-
-
 def resampled(table: pd.DataFrame, name: str) -> str:
     """Mean ends of these intervals, and on how many splits they lie above or below 0."""
-    lines: dict[str, list[str]] = {}
-    for metric in RESAMPLED:
-        for method, (low, high) in _ends(table, name, metric).items():
+    values, lines = values_of(table, name, MODES[1]), dict[str, list[str]]()
+    for metric, method in product(RESAMPLED, METHODS):
+        if (method, f"{metric}, price from") in values:
+            low, high = (values[method, f"{metric}, price {end}"] for end in ("from", "to"))
             sides = {"above": (low > 0.0).sum(), "below": (high < 0.0).sum()}
             told = ", ".join(f"{side} on {count}" for side, count in sides.items() if count)
             span = f"{low.mean():.4f} to {high.mean():.4f}"
             lines.setdefault(method, [method]).append(f"{span} ({told})" if told else span)
     return markdown(["Method", *RESAMPLED], lines.values())
-
-
-def told_on_every_split(table: pd.DataFrame) -> str:
-    """Methods whose price in AUC has all these intervals above 0, or all of them below."""
-    told = []
-    for name, title in TITLES.items():
-        for method, (low, high) in _ends(table, name, "AUC").items():
-            if (low > 0.0).all() or (high < 0.0).all():
-                told.append(f"{method} ({title}, {'above' if low.mean() > 0.0 else 'below'})")
-    return "; ".join(told) or "none"
 
 
 def against_others(table: pd.DataFrame) -> str:

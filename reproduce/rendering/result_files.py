@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from reproduce import public
 from reproduce.curves import survival
 from reproduce.defaults import credit
 from reproduce.methods import NETWORKS
@@ -18,57 +17,40 @@ from reproduce.rendering.markdown import known_first
 from reproduce.runs import KEY, Refused, read_results
 from reproduce.searching import search
 from reproduce.studies import STUDIES, Command
+from reproduce.study import Protocols
 
-TRIALS_OF, FINALS_OF = (
-    [f"search_{kind}{name}" for name in search.PLANS] for kind in ("trials_", "")
-)
-CHANGES_OF = [*public.PROTOCOLS["changes"].planned()]
+FINALS_OF = [f"search_{name}" for name in search.PLANS]
 SURVIVAL, CREDIT_FILES = ([*study.planned()] for study in (survival.STUDY, credit.STUDY))
-#: Command -> its files, in the order of the report; where there are none, one of its name.
-_MADE: dict[str, list[str]] = {
-    "datasets": [],
-    "quantile": [],
-    "quantile --setting paper": ["quantile_paper_setting"],
-    "public --protocol published": ["public_published"],
-    "public --protocol released": ["public_released"],
-    "public --protocol changes --seeds 5": CHANGES_OF,
-    "public --protocol positive": ["public_positive"],
-    "public": ["public_held-out"],
-    "public --protocol confirmation": ["public_confirmation"],
-    "public --protocol members": ["public_members"],
-    "ablation": [],
-    "ablation --protocol released": ["ablation_released"],
-    **{"timing": [], "auctions": [], "search": [*TRIALS_OF, *FINALS_OF], "untouched": []},
-    **{"credit": CREDIT_FILES, "credit_falls": [], "credit_witnesses": []},
-    **{"falls": [], "survival": SURVIVAL, "ordinal": [], "distribution": [], "intervals": []},
-    **{"calibration": [], "stories": [], "bands": [], "primitives": [], "reference_posteriors": []},
-}
+#: In the order of the report.
+_COMMANDS = (
+    *("datasets", "quantile", "quantile --setting paper", "public --protocol published"),
+    *("public --protocol released", "public --protocol changes --seeds 5"),
+    *("public --protocol positive", "public", "public --protocol confirmation"),
+    *("public --protocol members", "ablation", "ablation --protocol released", "timing"),
+    *("auctions", "search", "untouched", "credit", "credit_falls", "credit_witnesses", "falls"),
+    *("survival", "ordinal", "distribution", "intervals", "calibration", "stories", "bands"),
+    *("primitives", "reference_posteriors"),
+)
 
 
-def _planned() -> dict[str, int]:
-    """File -> fits at the defaults of its command; 0 for one without fits, or with one of times."""
-    counts = {
-        file: count
-        for study in STUDIES.values()
-        if not isinstance(study, Command)
-        for file, count in study.planned().items()
-    }
-    counts |= {file: counts[file] // 2 for file in CHANGES_OF}  # which have five seeds
-    spaces = sum(bool(method.settings) for method in search.SEARCHED.values())
-    for plan, trials, final in zip(search.PLANS.values(), TRIALS_OF, FINALS_OF, strict=True):
-        counts[trials] = plan.trials * (plan.splits if plan.nested else 1) * spaces
-        counts[final] = plan.splits * len(search.SEARCHED)
-    # Four functions are run again with ATEN_CPU_CAPABILITY=avx2.
-    return counts | {"primitives": counts["primitives"] + 256, "timing": 0}
+def _files(words: str) -> dict[str, int]:
+    """The files of a command -> their fits; 0 for one without fits, or with one of times."""
+    name, *options = words.split()
+    study = STUDIES[name]
+    if isinstance(study, Protocols):
+        protocols = study.studies
+        study = protocols[options[1] if options else next(iter(protocols))]
+    if name == "search":
+        return search.planned()
+    if isinstance(study, Command) or name == "timing":
+        return {name: 0}
+    again = 256 if name == "primitives" else 0  # four functions with ATEN_CPU_CAPABILITY=avx2
+    share = 2 if "--seeds" in options else 1  # five seeds in place of ten
+    return {file: count // share + again for file, count in study.planned().items()}
 
 
-_PLANNED = _planned()
 #: File of results -> the command that makes it, and the fits at its defaults.
-FILES = {
-    file: (words, _PLANNED.get(file, 0))
-    for words, files in _MADE.items()
-    for file in files or [words]
-}
+FILES = {file: (words, fits) for words in _COMMANDS for file, fits in _files(words).items()}
 
 
 class Results(dict[str, pd.DataFrame]):

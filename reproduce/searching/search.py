@@ -285,6 +285,16 @@ def best_of(name: str, finished: Finished) -> Settings:
     return min(known, key=lambda each: each[1])[0]
 
 
+def planned() -> dict[str, int]:
+    """Name of each file of results -> its fits."""
+    spaces = sum(bool(method.settings) for method in SEARCHED.values())
+    trials = {
+        f"search_trials_{name}": plan.trials * (plan.splits if plan.nested else 1) * spaces
+        for name, plan in PLANS.items()
+    }
+    return trials | {f"search_{name}": p.splits * len(SEARCHED) for name, p in PLANS.items()}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce search`."""
     parser.add_argument("--datasets", nargs="+", choices=list(PLANS), default=list(PLANS))

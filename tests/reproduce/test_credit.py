@@ -14,7 +14,7 @@ from reproduce.data.credit_tables import CreditTable, invented, split, with_gaps
 from reproduce.defaults import credit
 from reproduce.methods.credit import METHODS, Rows, lacking
 from reproduce.rendering.credit_figure import largest_falls
-from reproduce.rendering.credit_prices import significant_prices, told_on_every_split
+from reproduce.rendering.credit_prices import significant_prices
 from reproduce.runs import Fit, as_json, read_results
 
 DIRECTIONS = {"debt": 1, "income": -1}
@@ -115,9 +115,6 @@ def test_prices_that_are_not_0_are_named():
     modes = {"constrained": [0.60, 0.61], "free": [0.62, 0.63]}
     both = [table({("LightGBM", "AUC"): auc}, variant=mode, **of) for mode, auc in modes.items()]
     assert significant_prices(pd.concat(both)) == "LightGBM (HELOC, +2.00 points)"
-    ends = {("LightGBM", f"AUC, price {end}"): [-0.04, -0.01] for end in ("from", "to")}
-    told = told_on_every_split(table(ends, variant="free", **of))
-    assert told == "LightGBM (HELOC, below)"
 
 
 # The board.

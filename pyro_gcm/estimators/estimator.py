@@ -187,9 +187,7 @@ class MonotoneEstimator(FittedState):
             columns, y = columns.take(index), y[index]
         if groups is not None:
             labels = target_column("groups", groups)
-            if len(labels) != rows:
-                got = f"got {len(labels)}"
-                raise ValueError(f"groups must have a label for each of the {rows} rows, {got}")
+            check_consistent_length(range(rows), labels)
             known, place = np.unique(labels[index], return_inverse=True)
             if len(known) < 2:
                 got = f"got {known.tolist()[0]!r} alone"

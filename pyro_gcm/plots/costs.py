@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.torch_state import evaluating
-from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix, share
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix
 from pyro_gcm.distributions import InfiniteCost
 from pyro_gcm.distributions.costs import LatentMixture, finite_part
 from pyro_gcm.distributions.families import tail_log_probs
@@ -121,8 +121,8 @@ def plot_cost_pairs(
     :param draws: draws of the two costs [S, 2], or of all costs, as for `plot_cost_density`.
     :param labels: names of the two costs with their units.
     :param ax: axes to draw on and to return; by default new ones.
-    :raises ValueError: for several rows of x, cost indices that are equal or out of range, masses
-        outside (0, 1), or r with an `IGCM`.
+    :raises ValueError: for several rows of x, cost indices that are equal or out of range, or r
+        with an `IGCM`.
 
     >>> from matplotlib.figure import Figure
     >>> from pyro_gcm import GCM
@@ -133,8 +133,6 @@ def plot_cost_pairs(
     indices = [cost_index("pair", index, model.cost_shape) for index in pair]
     if len(set(indices)) != 2 or len(indices) != 2:
         raise ValueError(f"pair must be two different costs, got {pair!r}")
-    for mass in masses:
-        share("masses", mass)
     mixture = costs_of_row(model, x, num_samples)
     limits: list[Any] = [None, None] if r is None else thresholds(model, r, indices)
     drawn = None if draws is None else draws_of(draws, mixture, indices)
@@ -288,8 +286,6 @@ def thresholds(model: GCM | IGCM, r: ArrayLike, indices: Sequence[Index]) -> lis
         )
     r = as_tensor("r", r, model.device)
     r = matrix("r", r.reshape(1, -1) if r.dim() < 2 else r, model.r_dim, "r_dim")
-    if len(r) != 1:
-        raise ValueError(f"r must be one row of {model.r_dim} revenues, got {len(r)} rows")
     model.response.check_revenue(r)
     if not model.costs_have_units:
         with evaluating(model):

@@ -102,15 +102,9 @@ class MovingColumn:
         self.code: ColumnEncoding = encoding.columns[index]
         self.values: Array = self.code.numbers(columns[index])
         self.place = encoding.revenues.index(index)
-        # A value takes the place of one that is missing.
-        count, label = len(self.values), self.code.label
-        if self.code.kind == "number":
-            stand_in = Column(label, np.full(count, self.code.loc))
-        elif not self.code.levels:
-            raise ValueError(f"{label} has a type without levels, so none can be found")
-        else:
-            stand_in = Column(label, labels=np.full(count, self.code.levels[0], dtype=object))
-        self.x, self.r = encoding([*columns[:index], stand_in, *columns[index + 1 :]])
+        self.x, self.r = encoding(columns)
+        if self.code.width:  # where it says of which rows the value is missing: now of none
+            self.x[:, sum(code.width for code in encoding.columns[:index])] = 0.0
 
     def __len__(self) -> int:
         return len(self.values)

@@ -81,18 +81,6 @@ def has_quantiles(estimator: Any) -> bool:
     return hasattr(estimator, "predict_quantiles") or hasattr(estimator, "predict_quantile")
 
 
-def quantile_names(quantiles: Sequence[float]) -> list[str]:
-    """The names of the columns of quantiles, such as "q0.1".
-
-    :raises ValueError: for quantiles that would have the same name.
-    """
-    names = [f"q{float(q)!r}" for q in quantiles]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise ValueError(f"quantiles must differ, got two that are {twice[0]}")
-    return names
-
-
 def predictions(
     estimator: Any, X: Any, quantiles: Sequence[float] = (), level: float | None = None
 ) -> Columns:
@@ -122,7 +110,8 @@ def predictions(
         found = {"mean": one}
     if quantiles:
         ask = getattr(estimator, "predict_quantiles", None) or estimator.predict_quantile
-        found.update(zip(quantile_names(quantiles), ask(X, quantiles).T, strict=True))
+        names = [f"q{float(q)!r}" for q in quantiles]
+        found.update(zip(names, ask(X, quantiles).T, strict=True))
     if level is not None:
         bands = estimator.predict_bands(X, level)
         found |= {"lower": bands.lower, "upper": bands.upper}

@@ -28,7 +28,7 @@ from pyro_gcm.estimators import (
     IGCMClassifier,
     IGCMRegressor,
 )
-from pyro_gcm.estimators.kinds import monotone_prediction, quantile_names, scores
+from pyro_gcm.estimators.kinds import monotone_prediction, scores
 
 X, LABELS = loans(240)
 NUMBERS = 3.0 * (LABELS == "yes") + np.random.default_rng(1).normal(size=240)
@@ -206,7 +206,3 @@ def test_switches_of_numpy_are_switches():
         one, other = (GCMClassifier(**known, early_stopping=on, calibrate=on) for on in pair)
         found = [model.fit(X, LABELS).predict_proba(X) for model in (one, other)]
         assert np.array_equal(*found)
-
-
-def test_quantiles_are_named_by_all_their_digits():
-    assert quantile_names([0.1, 0.4999999, 0.9999999999]) == ["q0.1", "q0.4999999", "q0.9999999999"]

@@ -6,6 +6,7 @@ A benchmark is a generator of comparisons; with --quick everything has a size th
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import time
@@ -197,14 +198,30 @@ def members(quick: bool) -> Iterator[Comparison]:
 
         def grow(learn: Any = learn, models: Any = models) -> None:
             options: Any = {"response": learn.response, **_QUIET}
-            models["members"] = fit_members(learn.x, learn.r, learn.y, **options).model
+            models["fitted"] = fit_members(learn.x, learn.r, learn.y, **options)
+            models["members"] = models["fitted"].model
 
-        title = f"{name}, {len(learn.y)} rows; {trees} trees"
-        yield Comparison(f"fit, {title}", {"LightGBM": boost, "members": grow}, warm_up=0)
+        sides: dict[str, Callable[[], object]] = {"LightGBM": boost, "members": grow}
+        sides["its products"] = partial(_products, models)
+        yield Comparison(f"fit, {name}, {len(learn.y)} rows; {trees} trees", sides, warm_up=0)
+        del models["fitted"]
         for count in (1, 1_000, 10_000):
             part = learn.x[:count], learn.r[:count]
             sides = {side: partial(model.predict, *part) for side, model in models.items()}
             yield Comparison(f"predict, {name}, {count} rows", sides)
+
+
+def _products(models: Mapping[str, Any]) -> None:
+    """The matrix products of a fit of members and nothing else: the least that it can take."""
+    settings, encoder = models["fitted"].settings, models["members"].encoder
+    count, batch = encoder.members, settings.batch_size
+    widths = [len(encoder.features.active), settings.width, settings.width, 2 * 9]
+    for _ in range(models["fitted"].result.rows[-1]["step"]):
+        for inner, outer in itertools.pairwise(widths):
+            a, weight = torch.ones(count, batch, inner), torch.ones(count, inner, outer)
+            gradient = torch.bmm(a, weight)
+            torch.bmm(a.mT, gradient)
+            torch.bmm(gradient, weight.mT)
 
 
 def rows(count: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -93,7 +93,7 @@ def with_even_rows(module: nn.Module) -> nn.Module:
 
 
 def kept(module: nn.Module, make: Callable[[], Made], *others: Tensor) -> Made:
-    """What is made of the tensors of a module, and others; without gradients once for equal ones.
+    """What is made of a module's own tensors, and others; without gradients once for equal ones.
 
     An exported program has what predictions before have made.
     """
@@ -102,7 +102,8 @@ def kept(module: nn.Module, make: Callable[[], Made], *others: Tensor) -> Made:
     known = _kept.get(module)
     if torch.compiler.is_compiling():
         return make() if known is None else known[1]
-    tensors = [*module.parameters(), *module.buffers(), *others]
+    own = (*module._parameters.values(), *module._buffers.values())  # those of parts are slow
+    tensors = [*(tensor for tensor in own if tensor is not None), *others]
     if known is None or not all(map(_are_equal, known[0], tensors)):
         known = _kept[module] = [tensor.clone() for tensor in tensors], make()
     made: Made = known[1]

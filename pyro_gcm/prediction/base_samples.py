@@ -225,7 +225,7 @@ class FixedNoise(Noise):
     def __init__(self, model: Any, latents: Mapping[str, Latent], num_samples: int) -> None:
         # Not the model, which keeps this.
         self._samples, self._places = model.base_samples, dict(model.places)
-        self._equal = model.members and model.draws_equally
+        self._members = model.members if model.draws_equally else 0
         strata, self._stride, end = 1, {}, self._samples.dim
         for name, site in latents.items():
             self._stride[name] = strata
@@ -248,12 +248,13 @@ class FixedNoise(Noise):
 
     def draw(self, name: str, q: Any, rows: int) -> tuple[Tensor, Tensor | None]:
         """Draw a site from its share of the noise."""
+        if name == "z" and self._members:  # members, whatever x is
+            every = torch.eye(self._members).to(self._samples.samples)
+            return every[self._number(name, self._members, every)].unsqueeze(1), None
         q = of(q)
         if is_finite(q):
             support = every_value(q)
             values = support[self._number(name, len(support), support)].unsqueeze(1)
-            if name == "z" and self._equal:
-                return values, None  # members, whatever x is
             shape = broadcast_shapes(q.batch_shape, (self.count, rows))
             return values.expand(*shape, *q.event_shape), q.log_prob(values).double()
         if not isinstance(q, MixtureOfDiagNormals):

@@ -257,12 +257,10 @@ def share(name: str, value: Any, wanted: str = "a number") -> float:
     return float(_fitting(name, value, f"{wanted} in (0, 1)", lambda v: 0.0 < v < 1.0))
 
 
-def number(name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> float:
-    """Return the value as a finite float, which must lie in [low, high]."""
-    ends = {(False, False): "", (True, False): f" of at least {low:g}"}
-    wanted = ends.get((low > -math.inf, high < math.inf), f" in [{low:g}, {high:g}]")
-    value = _fitting(name, value, f"a finite number{wanted}", lambda v: low <= v <= high)
-    return float(value)
+def number(name: str, value: Any, low: float = -math.inf) -> float:
+    """Return the value as a finite float, which must be at least `low`."""
+    wanted = "a finite number" if low == -math.inf else f"a finite number of at least {low:g}"
+    return float(_fitting(name, value, wanted, lambda v: v >= low))
 
 
 def _fitting(name: str, value: Any, wanted: str, fits: Callable[[Any], bool]) -> Any:

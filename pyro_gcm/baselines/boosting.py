@@ -30,10 +30,14 @@ class _Library(NamedTuple):
     module: str
     estimator: str  # followed by "Classifier" or "Regressor"
     breaking: str  # options under which predictions need not be monotone
-    # (patience, inputs, outcomes) -> options and arguments of `fit` that stop early on these rows
-    stopping: Callable[[int, Array, Array], tuple[Options, Options]]
     trees: Callable[[Any], int]  # of an estimator that stopped early: up to the best one
     defaults: Options = {}
+    patience: str = "early_stopping_rounds"
+    # (inputs, outcomes) -> arguments of `fit` that stop early on these rows
+    unseen: Callable[[Array, Array], Options] = lambda inputs, outcomes: {
+        "eval_set": [(inputs, outcomes)],
+        "verbose": False,
+    }
     constraints: str = "monotone_constraints"  # 1 for an increasing column, 0 for a free one
     sequence: Callable[..., Any] = tuple  # of the constraints; xgboost accepts no list
 
@@ -43,21 +47,15 @@ _LIBRARIES = {
         "sklearn.ensemble",
         "HistGradientBoosting",
         "loss categorical_features",
-        lambda patience, inputs, outcomes: (
-            {"early_stopping": True, "n_iter_no_change": patience},
-            {"X_val": inputs, "y_val": outcomes},
-        ),
         lambda estimator: max(1, int(np.argmax(estimator.validation_score_))),  # 0: no tree
+        patience="n_iter_no_change",
+        unseen=lambda inputs, outcomes: {"X_val": inputs, "y_val": outcomes},
         constraints="monotonic_cst",
     ),
     "xgboost": _Library(
         "xgboost",
         "XGB",
         "objective num_class booster feature_types",
-        lambda patience, inputs, outcomes: (
-            {"early_stopping_rounds": patience},
-            {"eval_set": [(inputs, outcomes)], "verbose": False},
-        ),
         lambda estimator: int(estimator.best_iteration) + 1,
         {"n_jobs": 1},
     ),
@@ -68,25 +66,15 @@ _LIBRARIES = {
         "linear_trees categorical_feature cat_feature categorical_column cat_column "
         "categorical_features pred_early_stop quant_train_renew_leaf forcedsplits_filename "
         "forced_splits_filename forced_splits_file fs forced_splits config config_file",
-        lambda patience, inputs, outcomes: (
-            {},
-            {
-                **{"eval_X": inputs, "eval_y": outcomes},
-                "callbacks": [import_module("lightgbm").early_stopping(patience, verbose=False)],
-            },
-        ),
         lambda estimator: int(estimator.best_iteration_),
         {"verbosity": -1, "n_jobs": 1},
+        unseen=lambda inputs, outcomes: {"eval_X": inputs, "eval_y": outcomes},
     ),
     "catboost": _Library(
         "catboost",
         "CatBoost",
         "loss_function objective classes_count langevin cat_features text_features "
         "embedding_features",
-        lambda patience, inputs, outcomes: (
-            {"early_stopping_rounds": patience},
-            {"eval_set": (inputs, outcomes)},
-        ),
         lambda estimator: int(estimator.tree_count_),
         # With monotone constraints, catboost 1.2 gets the mean that it starts from wrong when it
         # drops the trees after the best one: it starts from 0, and y is centred.
@@ -177,8 +165,10 @@ class MonotoneBoosting:
         arguments = Options()
         if validation is not None:
             unseen, known = self._rows(*validation, sizes)
-            stopping, arguments = self._library.stopping(patience, unseen, known - offset)
-            options |= stopping
+            arguments = self._library.unseen(unseen, known - offset)
+            options[self._library.patience] = patience
+            if self.library == "sklearn":
+                options["early_stopping"] = True
         estimator = self._make(**{**self.options, **options})
         with self._threads():
             self.estimator = estimator.fit(inputs, outcomes - offset, **arguments)

@@ -142,15 +142,12 @@ def shifted(cost: Any, by: Tensor) -> Any:
     """Costs [..., (G,) K] of a location-scale family, moved by one number for each row.
 
     :param by: [...]; infinite costs stay infinite.
-    :raises ValueError: for a family without a parameter `loc`.
+    :raises KeyError: for a family without a parameter `loc`.
     """
     if isinstance(cost, InfiniteCost):
         return InfiniteCost(shifted(cost.cost, by), cost.logits, validate_args=False)
     base = base_distribution(cost)
-    parameters = parameters_of(base)
-    if "loc" not in parameters:
-        raise ValueError(f"cost must have a parameter 'loc' to shift, got {type(base).__name__}")
-    events = len(cost.event_shape)
+    parameters, events = parameters_of(base), len(cost.event_shape)
     parameters["loc"] = parameters["loc"] + by.reshape(*by.shape, *(1,) * events)
     return of_same_family(base, **parameters).to_event(events)
 

@@ -24,7 +24,9 @@ from pyro_gcm.distributions.event_products import SMALLEST_PRODUCT, log_probabil
 from pyro_gcm.distributions.families import (
     cost_family,
     gaussian_difference,
+    of_same_family,
     operand,
+    parameters_of,
     tail_log_probs,
 )
 from pyro_gcm.distributions.numerics import log_any, probit
@@ -211,16 +213,15 @@ class EventForms(Expandable):
     @property
     def has_rows(self) -> bool:
         """Whether rows of the last batch dimension can be computed apart, with the same bits."""
-        return self.base_dist is not None and bool(cost_family(type(self.base_dist)).parameters)
+        return self.base_dist is not None and bool(parameters_of(self.base_dist))
 
     def of_rows(self, rows: slice) -> Any:
         """The event of some rows of the last batch dimension, for its probabilities alone."""
-        new, dims, family = copy.copy(self), len(self.cost_shape), cost_family(type(self.base_dist))
+        new, dims = copy.copy(self), len(self.cost_shape)
         for computed in ("rising", "points"):
             new.__dict__.pop(computed, None)
-        base = {name: getattr(self.base_dist, name) for name in family.parameters}
-        parameters = {name: some(value, dims, rows) for name, value in base.items()}
-        new.base_dist = family.distribution(**parameters, validate_args=False)
+        base = {k: some(value, dims, rows) for k, value in parameters_of(self.base_dist).items()}
+        new.base_dist = of_same_family(self.base_dist, **base)
         new.revenue = new.point = some(self.point, dims, rows)
         if self.logits is not None and self.odds64 is not None:
             new.logits, new.odds64 = (some(v, dims - 1, rows) for v in (self.logits, self.odds64))

@@ -41,7 +41,7 @@ class InfiniteCost(Expandable):
     :param cost: distribution with independent coordinates, of event shape [K] or [G, K].
     :param logits: log-odds of an infinite cost, of a shape that broadcasts against `batch_shape`
         for [K] and `batch_shape + (G,)` for [G, K]; -inf gives `cost` itself.
-    :raises ValueError: for a cost whose coordinates are not independent.
+    :raises TypeError: for a cost whose coordinates are not independent.
 
     >>> import pyro.distributions as dist, torch
     >>> from pyro_gcm.distributions import InfiniteCost, OrderEvent

@@ -115,17 +115,9 @@ def of_same_family(base: Any, **parameters: Tensor) -> Any:
 
 
 def base_distribution(value: Any) -> Any:
-    """The univariate distribution under `.to_event` and `.expand`.
-
-    :raises ValueError: for a distribution whose coordinates are not independent.
-    """
+    """The univariate distribution under `.to_event` and `.expand`."""
     while isinstance(value, torch.distributions.Independent | ExpandedDistribution):
         value = value.base_dist
-    if value.event_shape:
-        raise ValueError(
-            "cost and revenue must have independent coordinates (a univariate distribution with "
-            f".to_event), got {type(value).__name__}"
-        )
     return value
 
 
@@ -134,8 +126,9 @@ def operand(name: str, value: Any) -> tuple[Any, Tensor, torch.Size, int]:
 
     :returns: the univariate distribution of its coordinates, None for a tensor; the tensor or a
         parameter, for dtype and device; its shape; its event dimensions, 0 for a tensor.
-    :raises TypeError: unless it is a tensor or a distribution of a registered family.
-    :raises ValueError: for another event shape than [K] or [G, K], and for dependent coordinates.
+    :raises TypeError: unless it is a tensor or a distribution of a registered family, with
+        independent coordinates.
+    :raises ValueError: for another event shape than [K] or [G, K].
     """
     if isinstance(value, Tensor):
         return None, value, value.shape, 0

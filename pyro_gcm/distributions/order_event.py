@@ -84,9 +84,10 @@ class OrderEvent(EventForms, BinaryOutcome):
     :param revenue: tensor or distribution that broadcasts against it.
     :param cost_event_dim: 1 for `[K]`, 2 for `[G, K]`. A distribution determines it; for two
         tensors it is 1 by default.
-    :raises ValueError: for a distribution whose coordinates are not independent, for a random
-        revenue without a closed form, and for too few or too many dimensions.
-    :raises TypeError: for a cost family that is not registered.
+    :raises ValueError: for a random revenue without a closed form, and for too few or too many
+        dimensions.
+    :raises TypeError: for a cost family that is not registered, such as a distribution whose
+        coordinates are not independent.
     """
 
     def log_prob_for_loss(self, value: Tensor) -> Tensor:

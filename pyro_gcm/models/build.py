@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from pyro_gcm import nets
 from pyro_gcm._utils.torch_state import evaluating
-from pyro_gcm._utils.validation import kind, one_of, positive_int
+from pyro_gcm._utils.validation import kind, one_of, positive_int, shown
 from pyro_gcm.nets.networks import ConstantLogits, mlp
 
 #: A network from so many columns to a distribution of so many coordinates; then hidden layers.
@@ -65,7 +65,7 @@ def guide_part(guide: Any, model: Any, hidden: Any) -> nn.Module | None:
             return None
     if model.enumerates:
         raise ValueError(
-            f"guide={_shown(guide)} with a categorical prior: z is summed out exactly, without a "
+            f"guide={shown(guide)} with a categorical prior: z is summed out exactly, without a "
             "guide; leave guide out"
         )
     if guide == "prior":
@@ -80,7 +80,7 @@ def guide_part(guide: Any, model: Any, hidden: Any) -> nn.Module | None:
             part = wrap(_GUIDES[guide](columns, z_dim, hidden), from_prior=True)
     sizes = (x_dim, r_dim), (z_dim,)
     if not model.reads_x:
-        check_guide(f"guide={_shown(guide)} with prior='standard'", part, *sizes, "x")
+        check_guide(f"guide={shown(guide)} with prior='standard'", part, *sizes, "x")
     if part is guide:
         check_guide("guide", guide, *sizes)
     return part
@@ -122,7 +122,7 @@ def revenue_map_part(
         return nets.PiecewiseLinear(r_dim, cost_shape)
     if cost_shape != (r_dim,):
         raise ValueError(
-            f"{name}={_shown(revenue_map)} needs one alternative with a cost for each of the "
+            f"{name}={shown(revenue_map)} needs one alternative with a cost for each of the "
             f"{r_dim} revenues, got costs of shape {cost_shape}: use 'positive_linear'"
         )
     plain = {"identity": nn.Identity, "probit": nets.Probit, "sigmoid": nets.Sigmoid}
@@ -158,10 +158,6 @@ def cost_shape_of(alternatives: int, costs: int) -> tuple[int, ...]:
     """Event shape of the costs: (K,), or (G, K) with several alternatives."""
     alternatives, costs = positive_int("alternatives", alternatives), positive_int("costs", costs)
     return (costs,) if alternatives == 1 else (alternatives, costs)
-
-
-def _shown(part: Any) -> str:
-    return repr(part) if isinstance(part, str) else type(part).__name__
 
 
 def check_part(

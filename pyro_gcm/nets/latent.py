@@ -94,15 +94,10 @@ class ConditionalMixture(nn.Module):
         self.locs = nn.Parameter(1.5 * torch.randn(components, dim))
         self.raw_scales = nn.Parameter(torch.zeros(components, dim))
 
-    @property
-    def scales(self) -> Tensor:
-        """Standard deviations of the components, [C, D]."""
-        return positive(self.raw_scales)
-
     def forward(self, context: Tensor) -> DiagNormalMixture:
         """The distribution, with batch shape `context.shape[:-1]` and event shape [D]."""
         shape = (*context.shape[:-1], *self.locs.shape)
-        locs, scales = self.locs.expand(shape), self.scales.expand(shape)
+        locs, scales = self.locs.expand(shape), positive(self.raw_scales).expand(shape)
         return DiagNormalMixture(locs, scales, self.net(context))
 
 

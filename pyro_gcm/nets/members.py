@@ -106,11 +106,6 @@ class MemberCosts(nn.Module):
         self, family: type[Any], members: int, in_dim: int, event_shape: Sequence[int]
     ) -> None:
         super().__init__()
-        if set(family.arg_constraints) != {"loc", "scale"}:
-            raise ValueError(
-                "cost_family must have the parameters loc and scale for members, got "
-                f"{family.__name__} with {sorted(family.arg_constraints)}"
-            )
         self.family, self.members, self.event_shape = family, members, tuple(event_shape)
         size = math.prod(self.event_shape)
         self.layer = OwnLayer(in_dim, 2 * size, members)
@@ -137,7 +132,8 @@ class MemberCosts(nn.Module):
             loc, raw = both.chunk(2, -1)
         scale = 1.0 / (nn.functional.softplus(raw + self._SHIFT) + self._LEAST)
         shape = (*loc.shape[:-1], *self.event_shape)
-        costs = self.family(loc.reshape(shape), scale.reshape(shape), validate_args=False)
+        parameters = {"loc": loc.reshape(shape), "scale": scale.reshape(shape)}
+        costs = self.family(**parameters, validate_args=False)
         return costs.to_event(len(self.event_shape))
 
 

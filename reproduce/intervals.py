@@ -60,20 +60,19 @@ class Place:
     behind: Interval | None
 
 
-def samples(table: pd.DataFrame, by: str | list[str]) -> dict[Any, pd.Series]:
+def samples(table: pd.DataFrame, by: list[str]) -> dict[Any, pd.Series]:
     """The values of every group of rows, named by split and seed; NaN where a fit diverged.
 
     :raises ValueError: if a group has two values for one split and seed.
     """
-    columns = [by] if isinstance(by, str) else by
-    twice = table.loc[table.duplicated([*columns, *PAIR]), columns]
+    twice = table.loc[table.duplicated([*by, *PAIR]), by]
     if len(twice):
         name = ", ".join(map(str, twice.iloc[0]))
         message = f"{name} has two values for one split and seed, expected one (of --quick?)"
         raise ValueError(message)
     values = table.set_index(PAIR)["value"].astype(float)
-    keys = [table[column].to_numpy() for column in columns]
-    return dict(iter(values.groupby(keys[0] if isinstance(by, str) else keys, sort=False)))
+    keys = [table[column].to_numpy() for column in by]
+    return dict(iter(values.groupby(keys, sort=False)))
 
 
 def mean_interval(values: pd.Series, test_to_train: float = 0.0) -> Interval:

@@ -86,7 +86,7 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
 
 def report(table: pd.DataFrame) -> str:
     """Mean and interval over simulations of every score, by what the model was trained on."""
-    cells = {metric: mean_interval(each) for metric, each in samples(table, "metric").items()}
+    cells = {metric: mean_interval(v) for (metric,), v in samples(table, ["metric"]).items()}
     suffix = f", {VARIANTS[0]}"
     stems = [metric.removesuffix(suffix) for metric in cells if metric.endswith(suffix)]
     lines = [[s, *(shown(cells.get(f"{s}, {variant}")) for variant in VARIANTS)] for s in stems]

@@ -64,12 +64,12 @@ class Method:
     """A method of the tables.
 
     :param make: function (x_dim, r_dim, response=, hidden=, seed=, ...) -> model; of an estimator,
-        function (response=, seed=, ...) -> model.
+        function (rows, seed=, device=, ...) -> trained model and what `fit` returned, or None.
     :param experiments: the experiments and protocols that run it.
     :param fixed: settings of the model and of the training that are part of what it is.
     :param strict: monotone by construction.
     :param latent: GCM or IGCM: trained with draws of z, and with a density of y.
-    :param estimator: trained by its method fit(x, r, y), without epochs.
+    :param estimator: trained by `make`, without epochs.
     :param paper: the method of the paper's tables that it stands beside.
     :param package: the module whose version decides what its defaults are.
     :param density: whether it has a density of a continuous y. Where it has not, the density is
@@ -99,20 +99,32 @@ def seeded(make: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-class DefaultMembers:
-    """What `pyro_gcm.fit_members` makes of a table when nothing else is chosen.
+def _default_members(rows: Rows, seed: int, device: str) -> tuple[GCM, FitResult]:
+    """What `pyro_gcm.fit_members` makes of a table when nothing else is chosen."""
+    options: Any = {"response": rows.response, "seed": seed, "device": device, "progress": False}
+    fitted = fit_members(rows.x, rows.r, rows.y, **options)
+    return fitted.model, fitted.result
 
-    :param options: response, seed and device.
-    """
 
-    def __init__(self, **options: Any) -> None:
-        self.options = options
+def _boosted(package: Any, rows: Rows, seed: int, device: str, **options: Any) -> tuple[Any, None]:
+    response: Any = rows.response
+    model = MonotoneBoosting(package, response=response, seed=seed, **options)
+    return model.fit(rows.x, rows.r, rows.y), None
 
-    def fit(self, x: Tensor, r: Tensor, y: Tensor) -> GCM:
-        """Train on rows."""
-        fitted = fit_members(x, r, y, **self.options, progress=False)
-        self.result = fitted.result
-        return fitted.model
+
+class _Outside:
+    """A model of a user's function (rows, seed) -> model; its predictions may be an array."""
+
+    def __init__(self, name: str, rows: Rows, seed: int) -> None:
+        self.model = resolve_name(name)(rows, seed)
+
+    def predict(self, x: Tensor, r: Tensor) -> Tensor:
+        """The predictions, [B], float64."""
+        return torch.as_tensor(self.model.predict(x, r)).detach().double().reshape(len(x))
+
+
+def _outside(name: str, rows: Rows, seed: int, device: str) -> tuple[_Outside, None]:
+    return _Outside(name, rows, seed), None
 
 
 #: Forms of GCM: the paper's, that with alternatives, and that with splines of the revenues as well.
@@ -154,12 +166,11 @@ def _network(make: Callable[..., Any], *more: str, **attributes: Any) -> Method:
 _PAPER_LOSS = {"kernel_guide": "amortised", "objective": "paper"}
 _gcm_method = partial(Method, _gcm, latent=True, density=True)
 _igcm_method = partial(Method, _igcm, latent=True, strict=False, density=True)
-_members = partial(Method, DefaultMembers, estimator=True, density=True)
+_members = partial(Method, _default_members, estimator=True, density=True)
 
 
 def _boosting(package: str, *experiments: str) -> Method:
-    boosted: Any = MonotoneBoosting  # whose libraries are literals to type checkers
-    return Method(partial(boosted, package), experiments, estimator=True, package=package)
+    return Method(partial(_boosted, package), experiments, estimator=True, package=package)
 
 
 #: Name -> method, in the order of the tables.
@@ -195,25 +206,9 @@ DEFAULTS = (
 )
 
 
-class _Outside:
-    """A user's function (rows, seed) -> model as an estimator; predictions may be an array."""
-
-    def __init__(self, name: str, response: str, seed: int) -> None:
-        self.name, self.response, self.seed = name, response, seed
-
-    def fit(self, x: Tensor, r: Tensor, y: Tensor) -> _Outside:
-        """Train on rows."""
-        self.model = resolve_name(self.name)(Rows(x, r, y, self.response), self.seed)
-        return self
-
-    def predict(self, x: Tensor, r: Tensor) -> Tensor:
-        """The predictions, [B], float64."""
-        return torch.as_tensor(self.model.predict(x, r)).detach().double().reshape(len(x))
-
-
 def method_of(name: str) -> Method:
     """The method of a name in the table, or that of "module:function"."""
-    return METHODS.get(name) or Method(partial(_Outside, name), (), estimator=True)
+    return METHODS.get(name) or Method(partial(_outside, name), (), estimator=True)
 
 
 def version_of(method: str) -> Settings:
@@ -274,20 +269,13 @@ def train(
     """
     entry = method_of(method)
     if entry.estimator:
-        options = {
-            **(settings or {}),
-            **entry.fixed,
-            **({"device": device} if entry.density else {}),
-        }
-        estimator = entry.make(response=rows.response, seed=seed, **options)
-        model = estimator.fit(rows.x, rows.r, rows.y)
-        return model, getattr(estimator, "result", None)
+        options = {**(settings or {}), **entry.fixed, "seed": seed, "device": device}
+        trained: tuple[Predictor, FitResult | None] = entry.make(rows, **options)
+        return trained
     model, training = made(method, rows, settings, seed)
     if watch is not None:
-        training["callback"] = partial(_watched, watch, model)
-    fit: Any = baselines.fit
-    if entry.latent:
-        fit = pyro_gcm.fit
+        training["callback"] = lambda step: watch(step, model)
+    fit: Any = pyro_gcm.fit if entry.latent else baselines.fit
     columns = rows.x, rows.r, rows.y
     with warnings.catch_warnings():
         # The literal loss is asked for by name.
@@ -312,10 +300,6 @@ def made(method: str, rows: Rows, settings: Settings | None, seed: int) -> tuple
         training["optimizer"] = partial(make_optimizer, weight_decay=decay)
     sizes = rows.x.shape[1], rows.r.shape[1]
     return entry.make(*sizes, response=rows.response, seed=seed, **options), training
-
-
-def _watched(watch: Callable[[int, Predictor], None], model: Predictor, step: int) -> None:
-    watch(step, model)
 
 
 def check_weights(model: Any) -> None:

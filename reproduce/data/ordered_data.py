@@ -18,7 +18,7 @@ from scipy.stats import lognorm
 from sklearn.datasets import load_diabetes
 
 from pyro_gcm import data
-from reproduce.data.packages import of_r, of_statsmodels
+from reproduce.data.untouched_data import of_r, of_statsmodels
 
 Array = npt.NDArray[np.float64]
 

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from pyro_gcm.data.dataset import check_count
+
 Array = npt.NDArray[Any]
 
 
@@ -55,8 +57,7 @@ def load(name: str) -> tuple[pd.DataFrame, Array]:
     entry = TABLES[name]
     read: Callable[[], tuple[pd.DataFrame, Array]] = getattr(datasets, entry.loader)
     X, y = read()
-    if len(X) != entry.rows:
-        raise ValueError(f"{name} must have {entry.rows} rows, got {len(X)}")
+    check_count(name, "rows", len(X), entry.rows)
     for column, levels in entry.ordered.items():
         X[column] = X[column].cat.set_categories(levels, ordered=True)
     event, time = y.dtype.names or ()

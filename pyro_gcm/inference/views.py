@@ -19,7 +19,6 @@ from pyro.poutine.replay_messenger import ReplayMessenger
 from pyro.poutine.scale_messenger import ScaleMessenger
 from torch import Tensor
 
-from pyro_gcm._utils.validation import positive
 from pyro_gcm.distributions.base import Left
 from pyro_gcm.distributions.costs import CostsInUnits, CostUnits
 from pyro_gcm.inference.reading import Program
@@ -105,7 +104,7 @@ def temper(program: Program, scale: float, *, sites: Collection[str] = ("z",)) -
     :param scale: factor above 0.
     :param sites: names of the sites.
     """
-    return _wrap(ScaleSites(positive("scale", scale), sites), program)
+    return _wrap(ScaleSites(scale, sites), program)
 
 
 def _wrap(messenger: Messenger, model: Program) -> Program:

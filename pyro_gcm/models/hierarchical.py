@@ -100,8 +100,7 @@ class HierarchicalGCM(GCM):
     def covariates(self, z: Tensor, x: Tensor) -> Tensor:
         """x standardised, with the effect in its last column, in a reading of the story."""
         story = READER.get()
-        if story is None:
-            raise RuntimeError("the effects of groups are drawn by a program: there is none here")
+        assert story is not None, "the effects of groups are drawn by a program"
         number = torch.where(self._is_seen(x), x[..., -1], len(self.groups))
         effect = of_rows(story.shared, number).unsqueeze(-1)
         e = super().covariates(z, x)[..., :-1]

@@ -148,11 +148,6 @@ class Posteriors(Predictions):
         """
         draws, informed = self.posterior(x, r, y, **options), self.prediction_plan.informed
         names = [name for name in self.latent_shapes() if name not in informed]
-        if "c" not in draws:
-            raise ValueError(
-                f"cost_posterior needs a response that keeps its order event as `event`, got "
-                f"{self.response.named!r}: `posterior` draws the other sites"
-            )
         return draws.only(*names, "c")
 
     @prediction

@@ -22,7 +22,7 @@ from pyro_gcm.distributions.event_forms import some
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.models.predictions import Count, prediction
 from pyro_gcm.prediction.base_samples import FixedNoise
-from pyro_gcm.prediction.draws import PASS, Rows, SurfaceDraws, blocks, in_blocks
+from pyro_gcm.prediction.draws import PASS, Rows, SurfaceDraws, blocks
 from pyro_gcm.prediction.predicted import Predicted
 
 #: What `surface` makes of a block of predictions [b, R]: a tensor [b, ...].
@@ -132,7 +132,7 @@ class Monotone(Surfaces):
             yield from super().surface_blocks(x, revenues, noise, memory)
             return
         costs = self.cost_shape
-        every = in_blocks(self.mapped, revenues, draws=16)
+        every = torch.cat([self.mapped(r)[:count] for count, (r,) in blocks(revenues, draws=16)])
         every = every.reshape(len(every), -1, 1, *costs)  # [R, members or 1, 1, (G,) K]
         dtype = self.response.prediction_dtype(self.dtype)
         few = max(1, int(memory / (4 * dtype.itemsize * len(revenues))))

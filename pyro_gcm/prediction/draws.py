@@ -7,7 +7,7 @@ A row has the same bits wherever it stands: products multiply one block at a tim
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -40,14 +40,6 @@ def blocks(*columns: Tensor, draws: int, alone: bool = False) -> Iterator[tuple[
         place = torch.arange(start, start + count + -count % block, device=device)
         place.clamp_(max=start + count - 1)
         yield count, [column.index_select(0, place) for column in columns]
-
-
-def in_blocks(function: Callable[..., Tensor], *columns: Tensor, **options: Any) -> Tensor:
-    """`function` of row-aligned columns, some blocks at a time, without the padding.
-
-    :param options: of `blocks`.
-    """
-    return torch.cat([function(*rows)[:count] for count, rows in blocks(*columns, **options)])
 
 
 def mean_of_draws(values: Tensor, weights: Tensor | None = None) -> Tensor:

@@ -130,9 +130,7 @@ class BatchRows:
         with torch.random.fork_rng(devices=[]):  # from whose generator a DataLoader takes a seed
             batches = iter(self._data)
         for number, item in enumerate(batches):
-            named = item if isinstance(item, Mapping) else dict(zip("xry", item, strict=False))
-            if {*named} != {*"xry"} or len(item) != 3:
-                raise TypeError(f"batch {number} must have x, r and y, got {shown(item)}")
+            named = item if isinstance(item, Mapping) else dict(zip("xry", item, strict=True))
             block = {n: as_tensor(f"{n} of batch {number}", named[n], _CPU) for n in "xry"}
             block["y"] = block["y"].reshape(len(block["y"]))
             same_rows(**block)

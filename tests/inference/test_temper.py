@@ -38,10 +38,10 @@ def test_named_sites_are_scaled_and_others_are_not() -> None:
             torch.testing.assert_close(tempered[name], scale * log_p)
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), "half"])
-def test_factor_that_is_not_positive_is_refused(scale: object) -> None:
-    with pytest.raises(ValueError, match="scale must be a number above 0"):
-        temper(program, scale)  # type: ignore[arg-type]
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan")])
+def test_factor_that_is_not_positive_is_refused(scale: float) -> None:
+    with pytest.raises(ValueError, match="Expected scale > 0"):
+        temper(program, scale)
 
 
 # The literal loss cannot learn from x (a toy), and the default prior can

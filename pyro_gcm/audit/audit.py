@@ -27,7 +27,6 @@ from pyro_gcm._utils.validation import (
 from pyro_gcm.audit.pairs import Array, Call, Space
 from pyro_gcm.audit.result import MonotonicityAudit
 from pyro_gcm.audit.search import SEARCHES, Search
-from pyro_gcm.data.tables import signs_of
 
 
 @one_thread()
@@ -88,6 +87,8 @@ def audit_monotonicity(
     (False, 1.757)
     """
     from tqdm.auto import tqdm
+
+    from pyro_gcm.data.tables import signs_of
 
     (covariates, x_names), (revenues, r_names) = _rows("x", x), _rows("r", r)
     same_rows(x=covariates, r=revenues)

@@ -14,7 +14,6 @@ from pyro_gcm._utils.validation import told_once
 from pyro_gcm.audit.audit import audit_monotonicity, method_of
 from pyro_gcm.audit.pairs import Array
 from pyro_gcm.audit.result import MonotonicityAudit
-from pyro_gcm.data.tables import as_frame, read_table, signs_of
 
 
 @one_thread()
@@ -105,6 +104,8 @@ class _Table:
     def __init__(self, X: Any, predictor: Any, directions: Any) -> None:
         import pandas as pd
 
+        from pyro_gcm.data.tables import as_frame, signs_of
+
         self.frame, self.dtype = as_frame(X), None
         self.labels = X.columns if isinstance(X, pd.DataFrame) else None
         if self.frame is None:
@@ -132,6 +133,8 @@ class _Table:
 
     def _numbers(self, name: str) -> Array:
         """A column as numbers, NaN where missing; positions of levels of an ordered category."""
+        from pyro_gcm.data.tables import read_table
+
         # Alone: a predictor may take what no estimator of this package takes in other columns.
         column = read_table(self.frame.select(name).to_native())[0]
         self.levels.append(column.levels)

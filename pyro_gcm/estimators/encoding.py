@@ -202,8 +202,7 @@ class ColumnEncoding:
         Where some were rare in fit those are not told from new ones: one row and twice the share of
         rare ones are no surprise.
         """
-        labels = self._checked_labels(column)
-        known = {None, *self.levels, *self.known}
+        labels, known = self._checked_labels(column), {None, *self.levels, *self.known}
         unknown = [label for label in labels if label not in known]
         expected = 1.0 + 2.0 * self.shares[len(self.levels)] * len(labels) if self.rare else 0.0
         if len(unknown) > expected:

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
 from pyro_gcm._utils.validation import share, warn_user
-from pyro_gcm.data.tables import Table, as_frame, known_name, read_table, signs_of
+from pyro_gcm.data.tables import Table, read_table, signs_of
 from pyro_gcm.estimators.after_training import (
     calibrate,
     check_calibrate,
@@ -196,70 +196,6 @@ class MonotoneEstimator(FittedState):
         return GivenRows(columns, y, weight, number)
 
     # Predicting
-
-    def _columns(self, X: Any) -> Table:
-        """The columns of a table in the order of the training rows.
-
-        They are found by name, in any normal form of Unicode; by position where one of the two has
-        no names, with a warning. The messages are those of scikit-learn.
-
-        :raises ValueError: for a column that is missing or unknown, and another number of columns.
-        """
-        check_is_fitted(self)
-        known, owner = getattr(self, "feature_names_in_", None), type(self).__name__
-        table, count = read_table(X, self), self.n_features_in_
-        if table.names is not None and known is not None:
-            these = [known_name(name, known) for name in table.names]
-            these = these if len(set(these)) == len(these) else table.names
-            place, message = {name: at for at, name in enumerate(these)}, ""
-            for what, some, others in (
-                ("unseen at fit time", place, {*known}),
-                ("seen at fit time, yet now missing", known, place),
-            ):
-                if strange := [f"- {name}\n" for name in some if name not in others]:
-                    message += f"Feature names {what}:\n" + "".join(strange)
-            if message:
-                start = "The feature names should match those that were passed during fit.\n"
-                raise ValueError(start + message)
-            table = Table([table[place[name]] for name in known], list(known))
-        elif len(table) != count:
-            size = f"X has {len(table)} features"
-            raise ValueError(f"{size}, but {owner} is expecting {count} features as input")
-        elif table.names not in (None, positions := [*map(str, range(count))]):
-            warn_user(f"X has feature names, but {owner} was fitted without feature names")
-        elif known is not None and [*known] != positions:
-            message = "X does not have valid feature names"
-            warn_user(f"{message}, but {owner} was fitted with feature names")
-        for code, column in zip(self.encoding_.columns, table, strict=True):
-            if code.kind != "number":
-                code.warn_of_unknown(column)
-        return table
-
-    def as_read(self, X: Any) -> Any:
-        """A table whose columns with a direction have the numbers, or the levels, of `fit`.
-
-        A table of another kind may have neither: Arrow and polars give levels of a category no
-        order, a file gives them as text, and booleans with gaps come as objects.
-
-        :param X: a table of n rows.
-        :returns: the columns of `fit` in their order, a DataFrame of pandas; X itself where it has
-            no names.
-        """
-        import pandas as pd
-
-        columns, frame = self._columns(X), as_frame(X)
-        if frame is None or columns.names is None:
-            return X
-        given: pd.DataFrame = frame.to_pandas().rename(
-            columns=partial(known_name, known=columns.names)
-        )
-        found = given[columns.names].copy()
-        for name, column, code in zip(columns.names, columns, self.encoding_.columns, strict=True):
-            if code.sign and code.kind == "number":
-                found[name] = code.numbers(column)
-            elif code.sign:
-                found[name] = pd.Categorical(column.as_labels(), code.levels, ordered=True)
-        return found
 
     def _rows(self, X: Any) -> tuple[Tensor, Tensor]:
         """Covariates and revenues of the model, of n rows."""

@@ -1,9 +1,10 @@
-"""The fitted state of an estimator, as plain data to save."""
+"""The fitted state of an estimator: it reads tables as in `fit`, and is plain data to save."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from numbers import Real
 from types import FunctionType
 from typing import Any
@@ -15,7 +16,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from pyro_gcm._utils.torch_state import one_thread
-from pyro_gcm._utils.validation import told_once
+from pyro_gcm._utils.validation import told_once, warn_user
+from pyro_gcm.data.tables import Table, as_frame, known_name, read_table
 from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
 from pyro_gcm.estimators.targets import Array, Values
 from pyro_gcm.io.tree import plain
@@ -62,6 +64,70 @@ class FittedState(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
+
+    def _columns(self, X: Any) -> Table:
+        """The columns of a table in the order of the training rows.
+
+        They are found by name, in any normal form of Unicode; by position where one of the two has
+        no names, with a warning. The messages are those of scikit-learn.
+
+        :raises ValueError: for a column that is missing or unknown, and another number of columns.
+        """
+        check_is_fitted(self)
+        known, owner = getattr(self, "feature_names_in_", None), type(self).__name__
+        table, count = read_table(X, self), self.n_features_in_
+        if table.names is not None and known is not None:
+            these = [known_name(name, known) for name in table.names]
+            these = these if len(set(these)) == len(these) else table.names
+            place, message = {name: at for at, name in enumerate(these)}, ""
+            for what, some, others in (
+                ("unseen at fit time", place, {*known}),
+                ("seen at fit time, yet now missing", known, place),
+            ):
+                if strange := [f"- {name}\n" for name in some if name not in others]:
+                    message += f"Feature names {what}:\n" + "".join(strange)
+            if message:
+                start = "The feature names should match those that were passed during fit.\n"
+                raise ValueError(start + message)
+            table = Table([table[place[name]] for name in known], list(known))
+        elif len(table) != count:
+            size = f"X has {len(table)} features"
+            raise ValueError(f"{size}, but {owner} is expecting {count} features as input")
+        elif table.names not in (None, positions := [*map(str, range(count))]):
+            warn_user(f"X has feature names, but {owner} was fitted without feature names")
+        elif known is not None and [*known] != positions:
+            message = "X does not have valid feature names"
+            warn_user(f"{message}, but {owner} was fitted with feature names")
+        for code, column in zip(self.encoding_.columns, table, strict=True):
+            if code.kind != "number":
+                code.warn_of_unknown(column)
+        return table
+
+    def as_read(self, X: Any) -> Any:
+        """A table whose columns with a direction have the numbers, or the levels, of `fit`.
+
+        A table of another kind may have neither: Arrow and polars give levels of a category no
+        order, a file gives them as text, and booleans with gaps come as objects.
+
+        :param X: a table of n rows.
+        :returns: the columns of `fit` in their order, a DataFrame of pandas; X itself where it has
+            no names.
+        """
+        import pandas as pd
+
+        columns, frame = self._columns(X), as_frame(X)
+        if frame is None or columns.names is None:
+            return X
+        given: pd.DataFrame = frame.to_pandas().rename(
+            columns=partial(known_name, known=columns.names)
+        )
+        found = given[columns.names].copy()
+        for name, column, code in zip(columns.names, columns, self.encoding_.columns, strict=True):
+            if code.sign and code.kind == "number":
+                found[name] = code.numbers(column)
+            elif code.sign:
+                found[name] = pd.Categorical(column.as_labels(), code.levels, ordered=True)
+        return found
 
     def saved_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Options and what was learned, as plain data, and the models.

@@ -48,18 +48,6 @@ class Interval:
         return float(2.0 * stats.t.sf(size, freedom))
 
 
-@dataclass(frozen=True)
-class Place:
-    """A line of a ranking.
-
-    :param behind: paired difference to the first, positive where worse; None for the first.
-    """
-
-    method: str
-    score: Interval
-    behind: Interval | None
-
-
 def samples(table: pd.DataFrame, by: list[str]) -> dict[Any, pd.Series]:
     """The values of every group of rows, named by split and seed; NaN where a fit diverged.
 
@@ -161,14 +149,14 @@ def meet(first: Interval, second: Interval) -> bool | None:
     return abs(first.mean - second.mean) <= reach
 
 
-def ranking(
-    values: Mapping[str, pd.Series],
-    lower_is_better: bool,
-    test_to_train: float = 0.0,
-) -> list[Place]:
-    """Methods by their mean over the splits and seeds that all of them have; ties as in `values`.
+def to_the_best(
+    values: Mapping[str, pd.Series], lower_is_better: bool, test_to_train: float = 0.0
+) -> tuple[dict[str, Interval], dict[str, Interval]]:
+    """Means of methods over the splits and seeds that all have, and how far others are behind.
 
-    A method whose fits all diverged is last, and takes no split from the others.
+    A method whose fits all diverged is not the best, and takes no split from the others.
+
+    :returns: by method the mean, and the paired difference to the best, positive where worse.
     """
     sign = 1.0 if lower_is_better else -1.0
     finite = [each.index[np.isfinite(each)] for each in values.values()]
@@ -177,16 +165,9 @@ def ranking(
     for method, series in values.items():
         score = mean_interval(series.loc[series.index.intersection(shared)])
         scores[method] = replace(score, diverged=int((~np.isfinite(series)).sum()))
-    order = sorted(
-        scores, key=lambda method: (scores[method].count == 0, sign * scores[method].mean)
-    )
-    return [
-        Place(
-            method,
-            scores[method],
-            None
-            if method == order[0]
-            else paired_interval(sign * values[method], sign * values[order[0]], test_to_train),
-        )
-        for method in order
-    ]
+    best = min(scores, key=lambda method: (scores[method].count == 0, sign * scores[method].mean))
+    return scores, {
+        method: paired_interval(sign * series, sign * values[best], test_to_train)
+        for method, series in values.items()
+        if method != best
+    }

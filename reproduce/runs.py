@@ -195,13 +195,11 @@ def _locked(path: Path) -> Iterator[None]:
     with told_of(path):  # before any work
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            lock.acquire()
+            held = lock.acquire()
         except Timeout as error:
             raise Refused(f"another run is writing to {path}") from error
-    try:
+    with held:
         yield
-    finally:
-        lock.release()
 
 
 def _run(

@@ -14,9 +14,9 @@ from reproduce.intervals import (
     bare_means,
     gaps,
     mean_intervals,
-    ranking,
     samples,
     stars,
+    to_the_best,
 )
 from reproduce.methods import METHODS
 from reproduce.methods.spaces import SEARCHED
@@ -147,10 +147,10 @@ def ranked(
     methods = known_first(m for m, _ in values) if order is None else [*order]
     for column in columns:
         there = {m: values[m, column] for m in methods if (m, column) in values}
-        for place in ranking(there, lower.get(column, True), ratio):
-            cells[place.method, column] = place.score
-            if place.behind is not None and column in lower:
-                behind[place.method, column] = place.behind
+        scores, to_best = to_the_best(there, lower.get(column, True), ratio)
+        cells |= {(method, column): score for method, score in scores.items()}
+        if column in lower:
+            behind |= {(method, column): gap for method, gap in to_best.items()}
     marks = stars(behind, (lambda key: key[1]) if family else None)
     return grid(cells, columns, lower, marks, methods)
 

@@ -10,7 +10,7 @@ from scipy import stats
 from toys import table
 
 from reproduce.curves.survival import UNIFORM, calibration_error, log_score
-from reproduce.intervals import mean_interval, paired_interval, ranking
+from reproduce.intervals import mean_interval, paired_interval, to_the_best
 from reproduce.rendering import tables
 from reproduce.rendering.markdown import shown
 from reproduce.scores import (
@@ -103,10 +103,9 @@ def test_interval_of_random_splits_has_the_variance_of_nadeau_and_bengio():
     # n = 4: (1/4 + 1/4) in place of 1/4.
     assert corrected.half / plain.half == pytest.approx(math.sqrt(2.0))
     assert mean_interval(FIRST, 0.25).half / mean_interval(FIRST).half == pytest.approx(2**0.5)
-    first, second = ranking({"GCM": FIRST, "MM": SECOND}, False, 0.25)
-    assert (first.method, first.behind) == ("GCM", None)
-    assert second.behind == corrected
-    assert not second.behind.excludes(0.0)
+    _, behind = to_the_best({"GCM": FIRST, "MM": SECOND}, False, 0.25)
+    assert behind == {"MM": corrected}
+    assert not corrected.excludes(0.0)
 
 
 def test_asterisks_are_where_the_corrected_interval_excludes_zero():
@@ -128,7 +127,6 @@ def test_diverged_fits_are_counted_and_shown():
 
 def test_a_method_that_lacks_an_easy_split_is_not_put_last():
     values = {"GCM": [0.6, 0.7, 0.9], "MM": [0.5, 0.6], "PWL": [0.65]}
-    ranked = ranking({method: pd.Series(each) for method, each in values.items()}, False)
-    assert [(place.method, place.score.mean) for place in ranked] == [
-        ("PWL", 0.65), ("GCM", 0.6), ("MM", 0.5),
-    ]  # fmt: skip
+    scores, behind = to_the_best({m: pd.Series(each) for m, each in values.items()}, False)
+    assert {m: score.mean for m, score in scores.items()} == {"GCM": 0.6, "MM": 0.5, "PWL": 0.65}
+    assert {*behind} == {"GCM", "MM"}

@@ -95,22 +95,13 @@ class MonotoneEstimator(FittedState):
     device: str = "auto"
     verbose: bool = False
 
-    def _settled(
-        self, response: str | Response, rows: TrainingRows, *, seed: int, **common: Any
-    ) -> str | Response:
-        """The response, or what the rows settle of one that the options leave to them.
-
-        :param common: options of every `fit`.
-        """
-        return response
-
     # Fitting
 
     def _learn(self, given: GivenRows, response: str | Response) -> None:
         """Learn the encoding of the columns and train the model.
 
         :param given: with y as the model takes it.
-        :param response: as `GCM` takes it, or what `_settled` makes one of.
+        :param response: as `GCM` takes it, or what `_trained` makes one of.
         """
         columns, y, weight, groups = given
         cst = [0] * len(columns) if self.monotonic_cst is None else self.monotonic_cst
@@ -126,11 +117,7 @@ class MonotoneEstimator(FittedState):
         rows = TrainingRows(x, r, y, weights, widths, encoding.ordered, groups)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         common: Any = {"device": self.device, "progress": bool(self.verbose)}
-        plan = plan_of(self, self._settled(response, rows, seed=seed, **common), rows, seed)
-        wanted = getattr(self, "calibrate", False)
-        check_calibrate(wanted, plan.left_out)
-        fitted = trained(plan, rows, seed=seed, **common)
-        calibrate(wanted, fitted, rows)
+        fitted = self._trained(response, rows, seed=seed, **common)
         # All that follows is after the training: a fit that fails leaves the last one.
         self.n_features_in_ = len(columns)
         self.__dict__.pop("feature_names_in_", None)
@@ -142,6 +129,19 @@ class MonotoneEstimator(FittedState):
         self.training_ = {"rows": len(y), "loss": float(history[-1]["loss"])}
         self._look_back(fitted, rows)
         self.rows_behind_ = self._rows_behind(rows)
+
+    def _trained(
+        self, response: str | Response, rows: TrainingRows, *, seed: int, **common: Any
+    ) -> Trained:
+        """A model of the options, trained on the rows.
+
+        :param common: options of every `fit`.
+        """
+        plan, wanted = plan_of(self, response, rows, seed), getattr(self, "calibrate", False)
+        check_calibrate(wanted, plan.left_out)
+        fitted = trained(plan, rows, seed=seed, **common)
+        calibrate(wanted, fitted, rows)
+        return fitted
 
     def _look_back(self, fitted: Trained, rows: TrainingRows) -> None:
         """Keep the loss of rows that members left out, and compare directions with what came."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,20 +14,19 @@ from torch import Tensor
 
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import as_tensor, one_of, positive_int, share, vector
+from pyro_gcm.estimators.after_training import standard_error
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.estimator import MonotoneEstimator, in_numpy
-from pyro_gcm.estimators.plans import plan_of
 from pyro_gcm.estimators.targets import Array, row_weights, target_numbers
 from pyro_gcm.estimators.training import Trained, TrainingRows
-from pyro_gcm.inference import fit
-from pyro_gcm.inference.epochs import PATIENCE, SCHEDULE, VALIDATION
 from pyro_gcm.responses import RESPONSES
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-#: Ranks that are kept, and how close to 0 and 1 they come.
-LEVELS, _EDGE = 1001, 1e-6
+#: Groups of rows by their predicted spread, at most; rows of each, at least; ranks of each that are
+#: kept, and how close to 0 and 1 they come.
+_GROUPS, _OF_EACH, _LEVELS, _EDGE = 5, 40, 201, 1e-6
 #: Share of a normal distribution within one standard deviation.
 _ONE_SPREAD = 0.6827
 #: Numbers whose squares are finite, with room for a product or two.
@@ -97,23 +96,24 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         :raises ValueError: for coverage without rows that members left out: of an IGCM or another
             prior; and with `epochs`, or more than 20,000 rows, unless `early_stopping` is True.
         """
-        level, predictive = share("level", level), self._predictive(X)
+        level, (x, r) = share("level", level), self._rows(X)
         if coverage is None:
-            return in_numpy(predictive.interval(level))
+            return in_numpy(self.model_.predictive(x, r).interval(level))
         tail = 0.5 * (1.0 - share("coverage", coverage))
         if self.ranks_ is None:
             raise ValueError(
                 "coverage needs predictions of rows that members left out: prior='members' with "
                 "early_stopping=True, which is the default up to 20,000 rows where epochs is None"
             )
-        at = np.array([math.floor(tail * (LEVELS - 1)), math.ceil((1.0 - tail) * (LEVELS - 1))])
-        return in_numpy(predictive.quantile(torch.from_numpy(self.ranks_[at])))
+        levels, ends = np.quantile(self.ranks_, [tail, 1.0 - tail], axis=1), np.empty((len(x), 2))
+        group = np.searchsorted(self.spreads_, _spread(self.model_, x), side="right")
+        for at in np.unique(group):
+            some = self.model_.predictive(x[group == at], r[group == at])
+            ends[group == at] = in_numpy(some.quantile(levels[:, at]))
+        return ends
 
     def _variance(self, mean: Array, x: Tensor) -> Array:
-        """Of y at the centre of the constrained columns, so that the ends of bands rise with p."""
-        r = torch.zeros(len(x), self.model_.r_dim)
-        low, high = in_numpy(self.model_.predictive(x, r).interval(_ONE_SPREAD)).T
-        return np.asarray(0.25 * (high - low) ** 2)
+        return _spread(self.model_, x) ** 2
 
     def _ends(self, mean: Array, x: Tensor, level: float) -> tuple[Array, Array]:
         low, high = self._levels(level, 0.0, x)
@@ -126,14 +126,30 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         if fitted.crossed is None:
             return
 
-        def rank(model: Any, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
-            return model.predictive(x, r).cdf(y[:, None])[:, 0].double().cpu()
+        def spread_and_rank(model: Any, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
+            rank = model.predictive(x, r).cdf(y[:, None])[:, 0]
+            return torch.from_numpy(np.stack([_spread(model, x), in_numpy(rank)], 1))
 
-        ranks, order = fitted.out_of_fold(rank, *rows[:3]).sort()
-        below = rows.weights.double()[order].cumsum(0)
-        places = torch.linspace(0.0, 1.0, LEVELS, dtype=torch.float64) * below[-1]
-        at = torch.searchsorted(below, places).clamp(max=len(ranks) - 1)
-        self.ranks_ = ranks[at].clamp(_EDGE, 1.0 - _EDGE).numpy()
+        spreads, ranks = fitted.out_of_fold(spread_and_rank, *rows[:3]).numpy().T
+        groups, weights = min(_GROUPS, max(1, len(ranks) // _OF_EACH)), in_numpy(rows.weights)
+        parts = np.array_split(spreads.argsort(), groups)
+        self.spreads_ = np.array([spreads[part[0]] for part in parts[1:]])
+        self.ranks_ = np.stack([_evenly(ranks[part], weights[part]) for part in parts])
+
+
+def _spread(model: Any, x: Tensor) -> Array:
+    """The spread of y at the centre of the constrained columns, so that ends rise with p, [n]."""
+    ends = in_numpy(model.predictive(x, torch.zeros(len(x), model.r_dim)).interval(_ONE_SPREAD))
+    return np.asarray(0.5 * (ends[:, 1] - ends[:, 0]))
+
+
+def _evenly(ranks: Array, weights: Array) -> Array:
+    """Quantiles of the rank of one row more, at levels from 0 to 1, [_LEVELS]."""
+    order, one = ranks.argsort(), weights.mean()
+    below = weights[order].cumsum() / (weights.sum() + one)
+    levels = np.linspace(0.0, 1.0, _LEVELS)
+    quantiles = np.interp(levels, [0.0, *below, 1.0], [0.0, *ranks[order], 1.0])
+    return quantiles.clip(_EDGE, 1.0 - _EDGE)
 
 
 @register("estimators.GCMRegressor")
@@ -162,8 +178,9 @@ class GCMRegressor(RealOutcome, Answers):
     :param response: "continuous", a mixture of normal densities, whose mean is trained as least
         squares do; or "distribution", which assumes nothing of the shape of y and is trained on its
         density (paper, Lemma 1): for skewed y, for bounds and tails, for quantiles. "auto" trains
-        both on a part of the rows, and takes the one with the lower CRPS in the others, if there
-        are 100 rows or more whose y is skewed or often has the same value; otherwise "continuous".
+        both if there are 100 rows or more whose y is skewed or often has the same value, and takes
+        "distribution" unless the CRPS of rows that members left out (without such members, of all
+        rows) is worse by more than a standard error; otherwise it takes "continuous".
     :param categorical_features: "from_dtype" makes text and categorical columns of a DataFrame
         categories; a mask, indices or names say which columns are; None for none.
     :param prior: "members", in which z is one of several networks, or a prior of `pyro_gcm.GCM`:
@@ -204,30 +221,27 @@ class GCMRegressor(RealOutcome, Answers):
         """The response of the fitted model: the better one where `response` is "auto"."""
         return next(name for name in CHOICES if type(self.model_.response) is RESPONSES[name])
 
-    def _settled(self, response: Any, rows: TrainingRows, *, seed: int, **common: Any) -> str:
-        """The response: of "auto" the one with the lower CRPS in rows that are held out.
+    def _trained(self, response: Any, rows: TrainingRows, *, seed: int, **common: Any) -> Trained:
+        """Of "auto" the model with the lower CRPS in rows that members left out.
 
         Both are trained only where y is skewed or often has the same value: there "continuous", a
-        mixture of few normal densities, promises values of y that never come.
-
-        :param common: options of every `fit`.
+        mixture of few normal densities, promises values of y that never come, so that it has to be
+        better by a standard error.
         """
         one_of("response", response, ("auto", *CHOICES))
+        train: Any = partial(super()._trained, seed=seed, **common)
         if response != "auto":
-            return response
-        if len(rows.y) < _FEWEST_ROWS or not _is_unusual(rows.y):
-            return CHOICES[0]
-        held, learn = rows.parted(VALIDATION, _MOST_ROWS, seed)
-        scores = {}
-        for name in CHOICES:
-            model, options, *_ = plan_of(self, name, learn, seed)
-            stops = {"patience": PATIENCE, "schedule": SCHEDULE}
-            more = {"validation": tuple(held[:3]), "seed": seed, "sample_weight": learn.weight}
-            # The weights that are best for the others are kept.
-            fit(model, *learn[:3], **{**options, **common, **more, **stops})
-            found = model.predictive(held.x, held.r).crps(held.y).cpu().double()
-            scores[name] = float((held.weights * found).sum())
-        return min(scores, key=scores.__getitem__)
+            return train(response, rows)
+        if (count := len(rows.y)) < _FEWEST_ROWS or not _is_unusual(rows.y):
+            return train(CHOICES[0], rows)
+        mixed = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+        some = rows if count <= _MOST_ROWS else rows.take(mixed[:_MOST_ROWS])
+        fits = [train(name, some) for name in CHOICES]
+        first, second = (fitted.out_of_fold(_crps, *some[:3]) for fitted in fits)
+        worse = some.weights * (second - first)
+        error = standard_error(worse - worse.mean(), some.groups)
+        best = int(worse.sum() <= error)
+        return fits[best] if some is rows else train(CHOICES[best], rows)
 
     def predict_quantiles(self, X: Any, levels: Any = (0.05, 0.25, 0.5, 0.75, 0.95)) -> Array:
         """Quantiles of y for each row, [n, L]: monotone as the mean is, and never crossing.
@@ -302,6 +316,11 @@ class IGCMRegressor(RealOutcome):
     >>> model.fit(X, [0.5 * i for i in range(40)]).predict(X).shape
     (40,)
     """
+
+
+def _crps(model: Any, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
+    found: Tensor = model.predictive(x, r).crps(y)
+    return found.cpu().double()
 
 
 def _is_unusual(y: Tensor) -> bool:

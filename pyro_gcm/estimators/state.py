@@ -44,8 +44,10 @@ class FittedState(BaseEstimator):
     event_column_: int
     event_codes_: tuple[int, int] | None
     unique_times_: Array
-    #: Evenly spaced quantiles of the outcomes' ranks in predictions out of fold, or None.
+    #: Of each group of rows by predicted spread evenly spaced quantiles of the outcomes' ranks in
+    #: predictions out of fold, or None; and the smallest spread of each group but the first.
     ranks_: Array | None = None
+    spreads_: Array
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Every public method of a subclass runs on one thread, and `fit` with gradients."""

@@ -46,17 +46,6 @@ class TrainingRows(NamedTuple):
         """Weights of the rows, of 1 where all are equal."""
         return torch.ones(len(self.y)) if self.weight is None else self.weight
 
-    def parted(self, share: float, most: int, seed: int) -> tuple[TrainingRows, TrainingRows]:
-        """A random share of the rows, and others, of at most so many; a group is on one side."""
-        from sklearn.model_selection import GroupShuffleSplit
-
-        generator = torch.Generator().manual_seed(seed)
-        mixed = torch.randperm(len(self.y), generator=generator)[:most]
-        groups = mixed if self.groups is None else self.groups[mixed]
-        parts = GroupShuffleSplit(1, test_size=share, random_state=seed % 2**32)
-        others, some = next(parts.split(mixed, groups=groups))
-        return self.take(mixed[some]), self.take(mixed[others])
-
     def take(self, index: Tensor) -> TrainingRows:
         """The rows `index`."""
         weight, groups = (

@@ -15,7 +15,6 @@ from pyro_gcm.estimators import (
     GCMRegressor,
     GCMSurvival,
     IGCMClassifier,
-    training,
 )
 from pyro_gcm.estimators.kinds import monotone_prediction, scores
 from pyro_gcm.inference.training_data import copies
@@ -101,16 +100,6 @@ def test_rows_of_one_group_are_left_out_together_and_else_a_score_tells() -> Non
         assert all(re.match("4,000 rows have a loss of.*groups= of fit", text) for text in texts)
     # Over seeds the difference is .61 with a standard deviation of .13.
     assert loss["together"] < loss["alone"] - 0.05
-    # The choice of a response keeps a group together too.
-    codes = torch.from_numpy(np.random.default_rng(0).integers(0, 12, 300))
-    rows = training.TrainingRows(
-        torch.arange(300.0)[:, None], torch.zeros(300, 1), codes.double(), None, [1], groups=codes
-    )
-    for seed in range(5):
-        held, others = (set(part.groups.tolist()) for part in rows.parted(0.15, 200, seed))
-        assert held
-        assert others
-        assert not held & others
 
 
 def test_groups_that_cannot_be_are_refused():

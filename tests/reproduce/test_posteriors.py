@@ -56,7 +56,8 @@ def test_draws_of_the_library_are_those_of_the_reference(name):
     """The largest of some thirty errors, in Monte Carlo errors."""
     scores = study.run(fit_of(name, "exact draws", size=0.5))
     assert scores["in Monte Carlo errors"] < 4.5
-    assert scores["sd error"] < 10.0 * scores["Monte Carlo error"]
+    # A tenth of the draws of a cost may be finite, whose tail is that of an exponential.
+    assert scores["sd error"] < 20.0 * scores["Monte Carlo error"]
     assert scores["log evidence error"] < 0.1
 
 

@@ -101,6 +101,7 @@ PROTOCOLS = {
         protocol="published",
         splits=named("fixed"),
         settings=published.settings_of,
+        together=but_the_seed,
         quick=QUICK,
         file="public_published",
     ),

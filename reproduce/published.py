@@ -7,12 +7,15 @@ standardise nothing on top, so that networks and training alone tell it from `re
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from reproduce.methods import METHODS, Predictor, check_weights, least_squares, train
+from reproduce.methods import METHODS, least_squares, made
+from reproduce.methods.together import fit_together, is_finite
 from reproduce.released.rows import rows_of, unit_of_y
-from reproduce.runs import Fit, Scores, Settings, nan_if_diverged
+from reproduce.runs import Fit, Scores, Settings
 from reproduce.scores import point_scores
 from reproduce.tasks import TASKS, paper_hyperparameters
 
@@ -31,30 +34,39 @@ def settings_of(name: str, method: str) -> list[Settings]:
     return [settings]
 
 
-@nan_if_diverged(lambda fit: [TASKS[fit.dataset].metric])
-def run(fit: Fit, device: str = "cpu") -> Scores:
-    """The metric at the epoch that is best on the test rows and at the last."""
+def run(group: Sequence[Fit], device: str = "cpu") -> list[Scores]:
+    """The metric of fits that differ in their seeds: at the best epoch on the test rows, the last.
+
+    It is NaN where a fit diverged.
+    """
+    fit, seeds = group[0], [each.seed for each in group]
     task, settings = TASKS[fit.dataset], fit.options
     first = slice(settings.pop("rows", None))
     learn, test = (part.rows(first) for part in rows_of(fit.dataset, "published", "released"))
-    unit = unit_of_y(fit.dataset)
+    unit, truth = unit_of_y(fit.dataset), test.y.double()
+    pairs = [made(fit.method, learn, settings, seed) for seed in seeds]
+    models, training = [model for model, _ in pairs], pairs[0][1]
+    steps, history = math.ceil(len(learn) / settings["batch_size"]), list[list[float]]()
 
-    def scores(model: Predictor) -> dict[str, float]:
+    def metric_of(model: Any) -> float:
+        if not is_finite(model):
+            return math.nan
         prediction = model.predict(test.x.to(device), test.r.to(device)).double().cpu()
-        truth = test.y.double()
-        return point_scores(learn.response, (unit * prediction).numpy(), (unit * truth).numpy())
+        values = (unit * prediction).numpy(), (unit * truth).numpy()
+        return point_scores(learn.response, *values)[task.metric]
 
-    steps, curve = math.ceil(len(learn) / settings["batch_size"]), []
-
-    def watch(step: int, model: Predictor) -> None:
+    def watch(step: int) -> None:
         if step and step % steps == 0:
-            check_weights(model)
-            curve.append(scores(model)[task.metric])
+            history.append([metric_of(model) for model in models])
 
-    train(fit.method, learn, settings, fit.seed, device=device, watch=watch)
-    best = (np.argmin if task.lower_is_better else np.argmax)(curve)
-    return {
-        task.metric: curve[best],
-        f"{task.metric}, last epoch": curve[-1],
-        "epochs": int(best) + 1,
-    }
+    columns = [(learn.x, learn.r, learn.y)] * len(models)
+    diverged = fit_together(models, columns, seeds, device=device, callback=watch, **training)
+    results = list[Scores]()
+    for failed, curve in zip(diverged, zip(*history, strict=True), strict=True):
+        if failed:
+            results.append({task.metric: math.nan})
+            continue
+        best = int((np.argmin if task.lower_is_better else np.argmax)(curve))
+        last = {f"{task.metric}, last epoch": curve[-1], "epochs": best + 1}
+        results.append({task.metric: curve[best], **last})
+    return results

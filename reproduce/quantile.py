@@ -21,7 +21,7 @@ import torch
 from reproduce.data import simulation
 from reproduce.intervals import mean_intervals, samples, stars
 from reproduce.methods import CHOSEN, METHODS, Predictor, Rows, made, methods_of
-from reproduce.methods.together import fit_together
+from reproduce.methods.together import fit_together, is_finite
 from reproduce.rendering.figures import draw_curves
 from reproduce.rendering.markdown import beside, grid
 from reproduce.rendering.tables import paper_cells, to_reference
@@ -61,7 +61,7 @@ def run(group: Sequence[Fit], device: str = "cpu", curves: Path | None = None) -
 
     def watch(model: Any, step: int) -> None:
         # A model with infinite weights cannot predict; its result tells.
-        if step not in (*STAGES, steps) or not all(p.isfinite().all() for p in model.parameters()):
+        if step not in (*STAGES, steps) or not is_finite(model):
             return
         for r in simulation.LEVELS:
             predicted = _predict(model, grid, r, device)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +20,7 @@ import pyro_gcm
 from pyro_gcm import GCM, IGCM, FitResult, baselines, data, fit_members
 from pyro_gcm.baselines import MonotoneBoosting
 from pyro_gcm.responses import Continuous
-from pyro_gcm.training import AdamW, Diverged
+from pyro_gcm.training import AdamW
 from reproduce.runs import Settings
 
 _CHOSEN = Path(__file__).with_name("chosen.json").read_text(encoding="utf-8")
@@ -256,7 +255,6 @@ def train(
     seed: int,
     *,
     device: str = "cpu",
-    watch: Callable[[int, Predictor], None] | None = None,
 ) -> tuple[Predictor, FitResult | None]:
     """Train a method on rows; a booster has no history.
 
@@ -264,7 +262,6 @@ def train(
         optimizer ("adam" or "sgd"; torch's Adam where it is left out), weight_decay, schedule
         ("cosine"; a constant rate where it is left out), validation, num_particles,
         objective, elbo, standardize; the others go to the model. None for all defaults.
-    :param watch: called with the number of steps and the model, before the first and after each.
     :raises Diverged: if the loss is infinite or NaN.
     """
     entry = method_of(method)
@@ -273,14 +270,9 @@ def train(
         trained: tuple[Predictor, FitResult | None] = entry.make(rows, **options)
         return trained
     model, training = made(method, rows, settings, seed)
-    if watch is not None:
-        training["callback"] = lambda step: watch(step, model)
     fit: Any = pyro_gcm.fit if entry.latent else baselines.fit
     columns = rows.x, rows.r, rows.y
-    with warnings.catch_warnings():
-        # The literal loss is asked for by name.
-        warnings.filterwarnings("ignore", message="prior='standard'")
-        result = fit(model, *columns, seed=seed, device=device, progress=False, **training)
+    result = fit(model, *columns, seed=seed, device=device, progress=False, **training)
     return model, result
 
 
@@ -300,12 +292,3 @@ def made(method: str, rows: Rows, settings: Settings | None, seed: int) -> tuple
         training["optimizer"] = partial(make_optimizer, weight_decay=decay)
     sizes = rows.x.shape[1], rows.r.shape[1]
     return entry.make(*sizes, response=rows.response, seed=seed, **options), training
-
-
-def check_weights(model: Any) -> None:
-    """Called by a watcher before it predicts, as `fit` checks the loss only after an epoch.
-
-    :raises Diverged: if a weight is not finite.
-    """
-    if not all(parameter.isfinite().all() for parameter in model.parameters()):
-        raise Diverged("a weight is not finite")

@@ -18,24 +18,28 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from pyro_gcm import GCM, one_thread
+from pyro_gcm import GCM, IGCM, one_thread
 from pyro_gcm.baselines import Baseline
-from pyro_gcm.inference.scored import Scored, quasi_normal
+from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.distributions.event_products import SMALLEST_PRODUCT, all_and_any
+from pyro_gcm.inference.scored import Scored
 from pyro_gcm.training import Diverged, TrainingOptions
 from pyro_gcm.training.batches import RowsInMemory
 
 
 @one_thread()
 def fit_together(
-    models: Sequence[Baseline | GCM],
+    models: Sequence[Baseline | GCM | IGCM],
     columns: Sequence[Sequence[Tensor]],
     seeds: Sequence[int],
     *,
     standardize: bool = True,
     num_particles: int = 32,
+    objective: str = "conditional",
+    elbo: str | None = None,
     **options: Any,
 ) -> list[Diverged | None]:
-    """Train copies of a baseline, or of GCM with a normal z, each on rows of its own.
+    """Train copies of a baseline, or of GCM or IGCM with a normal z, each on rows of its own.
 
     :param models: different objects of one class, with the same sizes and options; trained in
         place. Their parameters are views of one tensor from then on. A loss must neither decide by
@@ -43,7 +47,7 @@ def fit_together(
     :param columns: x [n, x_dim], r [n, r_dim] and y [n] for each model, all with the same n.
     :param seeds: of the order of the rows, one for each model; what losses draw has the first.
     :param standardize: whether every model learns the units of its rows.
-    :param num_particles: draws of z for each row and step, of GCM.
+    :param num_particles, objective, elbo: of GCM and IGCM, as in `pyro_gcm.fit`.
     :param options: epochs, batch_size, learning_rate, optimizer, schedule (but "constant"),
         clip_norm, device and callback, as in `baselines.fit`. The optimiser gets one parameter,
         [models, weights of a model], and has to treat every element by itself, as Adam and SGD do.
@@ -59,11 +63,11 @@ def fit_together(
         order = torch.Generator().manual_seed(seed)
         index = given.parts(len(here[0]), order)[0]
         prepare: Any = list
-        if isinstance(model, GCM):
-            losses.append(_Story(model, num_particles))
-        else:
+        if isinstance(model, Baseline):
             losses.append(_Loss(model))
             prepare = partial(_standardized, model)
+        else:
+            losses.append(_Story(model, num_particles, objective, elbo))
         rows.append(RowsInMemory(here, index, given.batch_size, order, prepare))
     weights = nn.Parameter(torch.stack([parameters_to_vector(each.trained()) for each in losses]))
     for loss, vector in zip(losses, weights.detach(), strict=True):
@@ -92,6 +96,11 @@ def fit_together(
     ]
 
 
+def is_finite(model: nn.Module) -> bool:
+    """Whether all weights are, as those of a copy that diverged are not: it cannot predict."""
+    return all(parameter.isfinite().all() for parameter in model.parameters())
+
+
 def _standardized(model: Baseline, columns: list[Tensor]) -> list[Tensor]:
     return [*model.standardized(*columns)]
 
@@ -113,24 +122,39 @@ class _Loss(nn.Module):
 
 
 class _Story(nn.Module):
-    """The loss of GCM as `_Loss` has that of a baseline."""
+    """The loss of GCM or IGCM as `_Loss` has that of a baseline."""
 
-    def __init__(self, model: GCM, particles: int) -> None:
+    def __init__(self, model: Any, particles: int, objective: str, elbo: str | None) -> None:
         super().__init__()
-        self.model, pair = model, model.training_pair()
-        self.plan, self.bound = pair.plan, pair.bound(None, particles, model.response.default_elbo)
-        # Points of a sequence are kept, and cannot be made while a step is recorded.
-        quasi_normal(self.bound.num_particles, 1, 0, model.z_dim, model.base_samples.samples)
+        self.model, pair = model, model.training_pair(objective)
+        self.plan, self.bound = pair.plan, pair.bound(elbo, particles, model.response.default_elbo)
+        model.objective = objective
 
     def trained(self) -> list[nn.Parameter]:
         """The parameters that it trains, in the order of `named_parameters`."""
-        return [*self.model.trained_parameters().values()]
+        return [*self.model.trained_parameters(self.model.objective).values()]
 
     def forward(self, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
         """Return the mean of minus the bounds of the rows of a batch."""
         with pyro.validation_enabled(False):  # which decides by the values of tensors
             read = Scored(self.model, self.plan, self.bound).read(x, r, y)
+            event, alpha = read.p_y, getattr(self.bound, "alpha", None)
+            plain = isinstance(event, OrderEvent) and event.logits is None and not read.terms
+            if plain and event.standard is not None and alpha == 0.0:
+                return -_log_mean_prob(event, y).mean()
             return read.row_losses(len(x)).mean()
+
+
+def _log_mean_prob(event: Any, y: Tensor) -> Tensor:
+    """`OrderEvent.log_mean_prob` by products alone: logarithms take most of the time of a step.
+
+    A row whose probabilities are all below 1e-260 has no gradient.
+    """
+    u = (event.point.double() - event.base_dist.loc.double()) / event.base_dist.scale.double()
+    one, zero = all_and_any(*event.standard.tails(u))
+    if event.cost_event_dim == 2:
+        zero, one = all_and_any(zero, one)
+    return torch.where(y > 0.5, one, zero).mean(0).clamp_min(SMALLEST_PRODUCT).log()
 
 
 def _recorded_step(losses: Sequence[_Loss | _Story], bound: float | None) -> Callable[..., Any]:
@@ -169,6 +193,8 @@ def _recorded_step(losses: Sequence[_Loss | _Story], bound: float | None) -> Cal
     def step(weights: Tensor, batch: list[Tensor]) -> Any:
         rows, tensors = batch[0].shape[1], [*buffers, *batch]
         if rows not in programs:
+            with torch.enable_grad():  # points of a sequence are made, and kept, while none records
+                loss(*(column[0] for column in batch))
             mapped = vmap(of_copy, randomness="different")
             programs[rows] = make_fx(mapped)(weights.detach(), *tensors).forward
         return programs[rows](weights, *tensors)

@@ -8,8 +8,9 @@ import torch
 from sklearn.metrics import accuracy_score
 from toys import DIVERGING, load_as, toy
 
+from pyro_gcm import baselines
 from reproduce import published, tasks
-from reproduce.methods import Rows, train
+from reproduce.methods import Rows, made
 from reproduce.runs import Fit, as_json
 
 SMALL = {
@@ -45,13 +46,13 @@ def fit(method, name="compas", **more):
 
 @pytest.mark.parametrize(("name", "response", "unit"), SETS)
 def test_the_best_epoch_is_that_of_a_loop_by_hand(small, name, response, unit):
-    scores = published.run(fit("MLP", name))
+    (scores,) = published.run([fit("MLP", name)])
     table, metric = small[response], tasks.TASKS[name].metric
     learn, test = table.fixed_split()
     columns = [part.float() for part in (table.x, table.r, table.y / unit)]
     curve = []
 
-    def at(step, model):
+    def at(step):
         if step in (6, 12, 18, 24):  # 90 rows in batches of 16
             assert torch.equal(model.x_units.scale, torch.ones(2))
             p, y = model.predict(*(part[test] for part in columns[:2])).double(), table.y[test]
@@ -60,7 +61,9 @@ def test_the_best_epoch_is_that_of_a_loop_by_hand(small, name, response, unit):
             else:
                 curve.append(float((10.0 * p - y).square().mean().sqrt()))
 
-    train("MLP", Rows(*(part[learn] for part in columns), response), dict(SMALL), 0, watch=at)
+    rows = [part[learn] for part in columns]
+    model, training = made("MLP", Rows(*rows, response), dict(SMALL), 0)
+    baselines.fit(model, *rows, progress=False, callback=at, **training)
     assert len(set(curve)) > 1
     best = max(curve) if response == "binary" else min(curve)
     assert scores[metric] == pytest.approx(best)
@@ -72,7 +75,7 @@ def test_the_best_epoch_is_that_of_a_loop_by_hand(small, name, response, unit):
 @pytest.mark.filterwarnings("ignore:Encountered NaN")
 def test_a_diverged_fit_is_nan(method, name):
     more = {"num_particles": 2} if method == "GCM" else {}
-    scores = published.run(fit(method, name, **more, **DIVERGING))
+    (scores,) = published.run([fit(method, name, **more, **DIVERGING)])
     metric = tasks.TASKS[name].metric
     assert math.isnan(scores[metric])
     assert set(scores) == {metric}

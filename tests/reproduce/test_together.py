@@ -12,7 +12,7 @@ from baseline_checks import ALL, Make, rows
 from torch import Tensor, nn
 
 import pyro_gcm
-from pyro_gcm import GCM, baselines
+from pyro_gcm import GCM, IGCM, baselines
 from pyro_gcm.baselines import MLP, Baseline, Hint, fit
 from pyro_gcm.inference.scored import Scored
 from pyro_gcm.training import AdamW, Diverged
@@ -88,23 +88,36 @@ def test_every_copy_has_the_weights_that_it_has_alone(
             assert torch.equal(mine.get_buffer(unit), theirs.get_buffer(unit))
 
 
-def test_copies_of_gcm_have_the_weights_that_they_have_alone(
-    monkeypatch: pytest.MonkeyPatch,
+STORIES: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
+    "quantile": (GCM, {"response": "quantile"}, {"schedule": None}),
+    "alternatives": (GCM, {"alternatives": 2, "costs": 2}, {}),
+    "continuous": (GCM, {"response": "continuous"}, {"elbo": "elbo"}),
+    "implicit": (IGCM, {}, {}),
+    "paper": (IGCM, {"kernel_guide": "amortised"}, {"objective": "paper"}),
+}
+
+
+@pytest.mark.long(keep=("alternatives", "implicit"))
+@pytest.mark.parametrize("name", STORIES)
+def test_copies_of_a_story_have_the_weights_that_they_have_alone(
+    name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The mean of z in the place of its draws, which are not the same alone.
+    # The mean of z and k in the place of their draws, which are not the same alone.
     monkeypatch.setattr(Scored, "draw", lambda self, name, q: q.mean.expand(*self.shape, -1))
-    r_dim, options = 1, OPTIONS | {"num_particles": 3}
+    make, sizes, more = STORIES[name]
+    r_dim, options = 1 if name == "quantile" else 2, OPTIONS | {"num_particles": 3} | more
     alone, side_by_side = (
-        [GCM(3, r_dim, response="quantile", hidden=6, seed=seed).double() for seed in range(3)]
+        [make(3, r_dim, hidden=6, seed=seed, **sizes).double() for seed in range(3)]
         for _ in range(2)
     )
     data = columns(r_dim=r_dim)
-    options["schedule"] = None
     for model, of_copy, seed in zip(alone, data, SEEDS, strict=True):
         pyro_gcm.fit(model, *of_copy, seed=seed, progress=False, **options)
     assert fit_together(side_by_side, data, SEEDS, **options) == [None] * 3
     for mine, theirs in zip(side_by_side, alone, strict=True):
         torch.testing.assert_close(weights(mine), weights(theirs), rtol=0.0, atol=1e-10)
+        x, r, _ = data[0]
+        torch.testing.assert_close(mine.predict(x, r), theirs.predict(x, r))
     assert not torch.equal(weights(alone[0]), weights(alone[1]))
 
 

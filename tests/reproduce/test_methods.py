@@ -38,6 +38,7 @@ def settings(method):
 
 
 @pytest.mark.parametrize(("method", "response"), SUPPORTED)
+@pytest.mark.filterwarnings("ignore:prior='standard'")
 def test_every_method_trains_from_its_seed_on_every_response_it_supports(method, response):
     before = torch.get_rng_state()
     rows = toy(response)

@@ -148,6 +148,9 @@ class Posteriors(Predictions):
         """
         draws, informed = self.posterior(x, r, y, **options), self.prediction_plan.informed
         names = [name for name in self.latent_shapes() if name not in informed]
+        if "c" not in draws:
+            named = self.response.named
+            raise ValueError(f"cost_posterior needs one order event, which {named!r} has not")
         return draws.only(*names, "c")
 
     @prediction

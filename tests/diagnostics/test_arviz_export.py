@@ -151,7 +151,7 @@ def test_wrong_arguments_are_refused_before_any_work(monkeypatch: pytest.MonkeyP
         to_arviz(model, x, r, y, x_names=["a"])
     with pytest.raises(ValueError, match="r_names must have 2 names, got 3"):
         to_arviz(model, x, r, y, r_names=["a", "b", "c"])
-    with pytest.raises(TypeError, match="y must be a numeric array or tensor, got NoneType"):
+    with pytest.raises(ValueError, match="y must have shape"):
         to_arviz(model, x, r, None)
 
 

@@ -153,7 +153,7 @@ WRONG: list[tuple[str, Callable[[], Any]]] = [
     ("logits", lambda: InfiniteCost(cost(()), math.nan * ONE)),
     ("cost has event_dim 0", lambda: InfiniteCost(dist.Normal(real(2), 1.0), ONE)),
     ("MultivariateNormal is not", lambda: InfiniteCost(CORRELATED, ONE)),
-    ("got InfiniteCost", lambda: InfiniteCost(cost((), infinite=True), ONE)),
+    ("InfiniteCost is not", lambda: InfiniteCost(cost((), infinite=True), ONE)),
     ("outcome", lambda: CostPosterior(event(()), 2.0 * ONE)),
     ("outcome", lambda: CostPosterior(event(()), math.nan * ONE)),
     ("outcome", lambda: RevenuePosterior(random_revenue(()), 0.5 * ONE)),

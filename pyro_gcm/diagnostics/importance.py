@@ -24,7 +24,7 @@ from pyro_gcm.prediction.proposals import MIN_PARTICLES, effective_sample_size, 
 class _Independent(Scored):
     """The reader of training with independent draws: standard errors and Pareto k speak of them."""
 
-    def draw(self, name: str, q: Any) -> Tensor:
+    def draw(self, name: str, q: Any, independent: bool = True) -> Tensor:
         """Draws [N, B, *event] of a site."""
         drawn: Tensor = q.expand(broadcast_shapes(q.batch_shape, self.shape)).sample()
         return drawn

@@ -81,7 +81,7 @@ def fit(
         whose own loss is then minimised; by default the one that suits: "enum" for a categorical
         prior, "elbo" for quantiles, else "iwae".
     :param num_particles: draws of z for each row and step, unless `elbo` is an object; quasi-random
-        ones wherever fixed noise can drive a site.
+        ones of sites without a guide, wherever fixed noise can drive them.
     :param standardize: learn the units of x, r and y from the training rows.
     :param epochs: passes over the rows; 100, or what the model asks for (`training_defaults`), as
         also where the next five are left out.

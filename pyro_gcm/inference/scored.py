@@ -31,20 +31,25 @@ def _points(count: int, size: int) -> Tensor:
     return torch.quasirandom.SobolEngine(size).draw(count, dtype=torch.float64)
 
 
-def quasi_normal(count: int, rows: int, first: int, size: int, like: Tensor) -> Tensor:
-    """Standard normal noise [N, B, size] by randomised quasi-Monte Carlo.
+def normal_noise(count: int, rows: int, first: int | None, size: int, like: Tensor) -> Tensor:
+    """Standard normal noise [N, B, size], independent or by randomised quasi-Monte Carlo.
 
-    The draws of a row are the points of a Sobol sequence, all shifted by a random vector of its own
-    (Cranley & Patterson 1976). Each draw is standard normal, so that a mean over them is unbiased,
-    and its variance is that of several times as many random draws.
+    Quasi-random draws of a row are the points of a Sobol sequence, all shifted by a random vector
+    of its own (Cranley & Patterson 1976). Each draw is standard normal, so that a mean over them is
+    unbiased, and its variance is that of several times as many independent draws.
 
-    :param first: number of coordinates of the points that other sites have taken.
+    :param first: number of coordinates of the points that other sites have taken; None for
+        independent draws.
     :param like: a tensor of the type and the device of the noise.
     """
-    points = _points(count, first + size)[:, None, first:].to(like)
-    shifts = torch.rand(rows, size, dtype=like.dtype, device=like.device)
+    kind: Any = {"dtype": like.dtype, "device": like.device}
+    if first is None:
+        uniform = torch.rand(count, rows, size, **kind)
+    else:
+        points = _points(count, first + size)[:, None, first:].to(like)
+        uniform = (points + torch.rand(rows, size, **kind)) % 1.0
     largest = 1.0 - torch.finfo(like.dtype).eps  # so that no quantile of a site is infinite
-    centred = (2.0 * ((points + shifts) % 1.0) - 1.0).clamp(-largest, largest)
+    centred = (2.0 * uniform - 1.0).clamp(-largest, largest)
     return math.sqrt(2.0) * torch.erfinv(centred)  # much faster than ndtri
 
 
@@ -147,7 +152,8 @@ class Scored(Reader):
 
     def guide(self, name: str, q: Any) -> Tensor:
         """A draw of the guide, and the distribution that its density comes from."""
-        value = self.draw(name, q := of(q))
+        # With quasi-random draws the bound is tight for wide guides too, and nothing narrows them.
+        value = self.draw(name, q := of(q), independent=True)
         if self.dreg:
             value = value.view_as(value)
             self.weighed.append(value)
@@ -174,18 +180,17 @@ class Scored(Reader):
         """p(y | the sites), and the outcome."""
         self.p_y, self.y = of(p), obs
 
-    def draw(self, name: str, q: Any) -> Tensor:
-        """Differentiable draws [N, B, *event] of a site."""
+    def draw(self, name: str, q: Any, independent: bool = False) -> Tensor:
+        """Differentiable draws [N, B, *event] of a site, quasi-random ones unless independent."""
         if not q.has_rsample:
             raise ValueError(
                 f"site '{name}' has no reparametrised sampler ({type(q).__name__}): the bound "
                 "cannot be differentiated through it"
             )
-        count, rows = self.shape
-        size = noise_shape(q).numel()
-        like = self.model.base_samples.samples
-        noise = quasi_normal(count, rows, self.coordinates, size, like)
-        self.coordinates += size
+        (count, rows), size = self.shape, noise_shape(q).numel()
+        first = None if independent else self.coordinates
+        noise = normal_noise(count, rows, first, size, self.model.base_samples.samples)
+        self.coordinates += 0 if independent else size
         try:
             return driven_draws(q, noise, rows)
         except NotImplementedError:  # such as a mixture

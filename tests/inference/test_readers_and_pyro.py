@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from training_runs import loss_and_gradient
 
 from pyro_gcm import GCM, IGCM, fit
-from pyro_gcm.inference.scored import Scored, quasi_normal
+from pyro_gcm.inference.scored import Scored, normal_noise
 from pyro_gcm.nets import Conditional
 
 STEPS = {"epochs": 2, "batch_size": 16, "num_particles": 4, "progress": False, "seed": 2}
@@ -96,7 +96,7 @@ def test_the_first_step_updates_the_statistics_of_batch_norm_once(few: zoo.Rows)
 def test_draws_of_training_are_standard_normal_and_fill_the_space() -> None:
     torch.manual_seed(0)
     like = torch.zeros((), dtype=torch.float64)
-    draws = torch.cat([quasi_normal(16, 20_000, first, 1, like) for first in range(3)], -1)
+    draws = torch.cat([normal_noise(16, 20_000, first, 1, like) for first in range(3)], -1)
     assert draws.shape == (16, 20_000, 3)
     torch.testing.assert_close(draws.mean((0, 1)), 0.0 * draws[0, 0], rtol=0.0, atol=0.01)
     torch.testing.assert_close(

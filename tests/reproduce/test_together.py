@@ -103,7 +103,7 @@ def test_copies_of_a_story_have_the_weights_that_they_have_alone(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The mean of z and k in the place of their draws, which are not the same alone.
-    monkeypatch.setattr(Scored, "draw", lambda self, name, q: q.mean.expand(*self.shape, -1))
+    monkeypatch.setattr(Scored, "draw", lambda self, name, q, **_: q.mean.expand(*self.shape, -1))
     make, sizes, more = STORIES[name]
     r_dim, options = 1 if name == "quantile" else 2, OPTIONS | {"num_particles": 3} | more
     alone, side_by_side = (

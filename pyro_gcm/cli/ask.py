@@ -73,7 +73,7 @@ def required(
     """Find the value at which a prediction is reached.
 
     One column of each row is free to move. The columns of the result are: required, its value;
-    lower and upper, the same asked of the members of the model; beyond, whether it is beyond the
+    lower and upper, the same asked of the ends of its band; beyond, whether it is beyond the
     training rows. An infinite value says that no value reaches the level, or that all do.
 
     Example: pyro-gcm required model/ data.csv --column debt --probability 0.2 --below

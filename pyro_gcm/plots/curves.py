@@ -162,7 +162,7 @@ def plot_feature_curve(
     base_rate: float | None = None,
     feature_name: str | None = None,
     outcome_name: str | None = None,
-    band_name: str | None = "range of the members",
+    band_name: str | None = "band",
     percent: bool = False,
     ax: Axes | None = None,
 ) -> Axes:

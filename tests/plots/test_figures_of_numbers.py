@@ -167,7 +167,7 @@ def test_the_histogram_stands_below_the_curve_and_the_legend_beside_it() -> None
         rows = [*debt, None, 3.0]
         plot_feature_curve(curve, rows=rows, base_rate=0.5, percent=True, ax=ax)
         fig.canvas.draw()
-        assert legend(ax) == ["mean prediction", "range of the members", "rate in these rows"]
+        assert legend(ax) == ["mean prediction", "band", "rate in these rows"]
         assert sum(bar.get_height() > 0 for bar in ax.patches) == len({*debt, 3.0})
         top = max(bar.get_window_extent().ymax for bar in ax.patches)
         box = ax.get_legend().get_window_extent()

@@ -51,7 +51,7 @@ class DrivenStory(Scored):
         super().__init__(*args)
         self.noise = noise
 
-    def draw(self, name: str, q: Any) -> Tensor:
+    def draw(self, name: str, q: Any, independent: bool = False) -> Tensor:
         own = q.batch_shape if len(q.batch_shape) > 1 else ()  # it depends on other draws
         return self.noise.draw(q, tuple(torch.broadcast_shapes(own, self.shape)))
 

@@ -20,7 +20,7 @@ from torch.nn.functional import pad
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.torch_state import in_transform
-from pyro_gcm._utils.validation import one_of
+from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.nets.member_training import ThinnedReLU, planes
 from pyro_gcm.nets.networks import block_rows, kept, linear, missing_columns, widths_of
 from pyro_gcm.nets.tabular_features import TabularFeatures
@@ -53,7 +53,8 @@ class MemberEncoder(nn.Module):
         scaling: str = "input",
     ) -> None:
         super().__init__()
-        self.x_dim, self.members, widths = x_dim, members, widths_of(hidden)
+        self.x_dim, self.members = x_dim, positive_int("members", members)
+        widths = widths_of(hidden)
         self.features = TabularFeatures(x_dim) if features is None else features
         self.first = FirstLayer(self.features.capacity, widths[0], self.members, scaling)
         self.first.rescale(self.features.capacity, x_dim)

@@ -21,7 +21,7 @@ from torch.distributions import constraints, transform_to
 from torch.nn.functional import pad
 
 from pyro_gcm._utils.recipe import recorded
-from pyro_gcm._utils.validation import broadcast_shapes
+from pyro_gcm._utils.validation import broadcast_shapes, positive_int
 
 Made = TypeVar("Made")
 _STEP = 64
@@ -146,7 +146,8 @@ def start_at_zero(network: nn.Module) -> None:
 
 def widths_of(hidden: Hidden) -> list[int]:
     """The widths of hidden layers from the width of two, or from those of any number of them."""
-    return [*hidden] if isinstance(hidden, Sequence) else [hidden, hidden]
+    widths = hidden if isinstance(hidden, Sequence) else (hidden, hidden)
+    return [positive_int("hidden", width) for width in widths]
 
 
 def joined(*columns: Tensor) -> Tensor:

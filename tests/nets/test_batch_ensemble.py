@@ -7,6 +7,7 @@ import tabm
 import torch
 from torch import Tensor
 
+from pyro_gcm import GCM, MemberGCM
 from pyro_gcm.nets import MemberEncoder
 from pyro_gcm.nets.member_training import ThinnedReLU, planes
 from pyro_gcm.nets.members import FirstLayer, NextLayer, OwnLayer
@@ -111,3 +112,12 @@ def test_members_are_trained_under_autocast_also_where_the_gradient_is_taken_out
     wanted = torch.autograd.grad(layer(a).square().sum(), [*layer.parameters()])
     assert [each.dtype for each in found] == [torch.float32] * 2
     torch.testing.assert_close(found, wanted, rtol=0.1, atol=0.5)
+
+
+@pytest.mark.parametrize("kind", [GCM, MemberGCM])
+def test_layers_of_no_units_are_refused_by_name(kind: type) -> None:
+    for hidden in (0, -1, [4, 0]):
+        with pytest.raises(ValueError, match="hidden must be an integer of at least 1, got"):
+            kind(3, 2, hidden=hidden)
+    with pytest.raises(ValueError, match="members must be an integer of at least 1, got 0"):
+        MemberGCM(3, 2, members=0)

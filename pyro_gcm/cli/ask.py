@@ -190,7 +190,7 @@ def info(output: Output, saved: options.Model) -> None:
         column = {"name": name, "type": types.get(name, code.kind)}
         column["direction"] = {1: "increasing", -1: "decreasing", 0: "free"}[code.sign]
         shown.append([*column.values(), "" if low is None else f"{low:g} to {high:g}"])
-        columns.append({**column, "levels": len(code.levels) or None, "low": low, "high": high})
+        columns.append({**column, "levels": len(code.seen) or None, "low": low, "high": high})
     about = {"kind": saved.kind, "class": saved.card["class"], **saved.facts, **notes}
     about |= {"epochs": saved.estimator.n_iter_, "versions": saved.card["versions"]}
     heads = ["column", "type", "direction", "training rows"]

@@ -108,7 +108,7 @@ class SavedModel:
         """
         if not hasattr(self.estimator, "feature_names_in_"):
             raise WrongUse(f"MODEL {self.folder} was fitted to an array, without names of columns")
-        levels = {name: code.levels for name, code in self.codes.items()}
+        levels = {name: code.seen for name, code in self.codes.items()}
         were_text = [name for name in levels if any(isinstance(v, str) for v in levels[name])]
         frame = read_table(data, self.reading, [*were_text, *text])
         for name in levels:

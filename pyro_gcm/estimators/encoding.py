@@ -93,6 +93,11 @@ class ColumnEncoding:
             return 1 + self.missing
         return len(self.levels) + self.rare + self.missing + bool(self.effects)
 
+    @property
+    def seen(self) -> list[str | float]:
+        """The levels of a category that are told apart, by a column of their own or an effect."""
+        return self.known or self.levels
+
     def _learn_levels(self, column: Column) -> None:
         labels = column.as_labels()
         found = dict(sorted(Counter(v for v in labels if v is not None).items()))
@@ -189,8 +194,8 @@ class ColumnEncoding:
 
     def _checked_labels(self, column: Column) -> npt.NDArray[np.object_]:
         labels = column.as_labels()
-        text = any(isinstance(level, str) for level in self.levels)
-        for label in dict.fromkeys(labels) if self.levels else ():
+        text = any(isinstance(level, str) for level in self.seen)
+        for label in dict.fromkeys(labels) if self.seen else ():
             if label is not None and isinstance(label, str) != text:
                 had, row = "text" if text else "numbers", labels.tolist().index(label)
                 raise WrongCell(f"{self.label} of X had {had} in fit, got {label!r}", row)
@@ -202,7 +207,7 @@ class ColumnEncoding:
         Where some were rare in fit those are not told from new ones: one row and twice the share of
         rare ones are no surprise.
         """
-        labels, known = self._checked_labels(column), {None, *self.levels, *self.known}
+        labels, known = self._checked_labels(column), {None, *self.seen}
         unknown = [label for label in labels if label not in known]
         expected = 1.0 + 2.0 * self.shares[len(self.levels)] * len(labels) if self.rare else 0.0
         if len(unknown) > expected:

@@ -186,7 +186,7 @@ def _columns(subject: Subject) -> Table:
     for name, code in sorted(codes, key=lambda pair: pair[1].sign == 0):
         column, outside = subject.X[name], ""
         if code.kind != "number":
-            trained = listed([str(level) for level in code.levels], 6) if code.levels else ""
+            trained = listed([str(level) for level in code.seen], 6) if code.seen else ""
         else:
             trained = f"{amount(code.low)} to {amount(code.high)}"
             if subject.is_boolean(str(name)) and code.low < code.high:

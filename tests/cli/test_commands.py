@@ -175,6 +175,18 @@ def test_levels_in_order_have_a_direction() -> None:
     assert curve.table["prediction"].is_monotonic_increasing
 
 
+def test_digits_of_many_levels_stay_text() -> None:
+    data = pd.DataFrame({"debt": range(120), "zip": [f"{at:05d}" for at in range(60)] * 2})
+    data.assign(default=data["zip"].gt("00030")).to_csv("zips.csv", index=False)
+    options = "--increasing=debt", "--text=zip", "--target=default", "--epochs=1", "--members=2"
+    assert run("fit", "zips.csv", "--out=zips", *options).code == 0
+    expected = pyro_gcm.load("zips").predict_proba(data)[:, 1]
+    done = run("predict", "zips", "zips.csv")
+    assert done.table["probability"].tolist() == expected.tolist()
+    columns = run("info", "zips", "--json").json["columns"]
+    assert {column["name"]: column["levels"] for column in columns} == {"debt": None, "zip": 60}
+
+
 @pytest.mark.long(keep=0)
 def test_every_kind_is_audited_and_described(models: Models) -> None:
     rows()[:5].to_csv("few.csv", index=False)

@@ -321,5 +321,7 @@ def test_many_levels_are_read_by_mean_outcomes_of_other_rows(tmp_path):
     chance = model.predict_proba(rows.assign(shop="shop 1", lottery=new))[:, 1]
     assert chance.std() < 0.4 * found.std()
     assert model.encoding_.columns[0].levels == []
+    with pytest.raises(ValueError, match="'shop' of X had text in fit, got 7"):
+        model.predict(rows.assign(shop=7.0))
     loaded = load(save(model, tmp_path / "model"))
     assert np.array_equal(loaded.predict_proba(rows), model.predict_proba(rows))

@@ -16,7 +16,9 @@ from pyro_gcm._utils.validation import (
     number,
     positive,
     positive_int,
+    same_rows,
     share,
+    vector,
 )
 from pyro_gcm.distributions.event_forms import some
 from pyro_gcm.models.posteriors import Posteriors
@@ -178,15 +180,18 @@ class Monotone(Surfaces):
             training means by default.
         :returns: inf where no revenue reaches the level, -inf where every revenue does (within
             2^20 standard deviations of the training data).
-        :raises ValueError: for a number in `r` in place of the revenue that is searched for, and
-            for quantile levels.
+        :raises ValueError: for a number in `r` in place of the revenue that is searched for, for
+            levels that are not finite or not one for each row, and for quantile levels.
         """
         x, loc = matrix("x", x, self.x_dim, "x_dim", self.device), self.r_standardizer.loc.double()
         revenue = positive_int("revenue", revenue, minimum=0)
-        if not isinstance(level, Tensor):
+        if isinstance(level, Tensor):
+            every = vector("level", level, self.device).double()
+            same_rows(x=x, level=every)
+        else:
             is_share = self.response.is_probability
             level = share("level", level, "a probability") if is_share else number("level", level)
-        every = torch.as_tensor(level, dtype=torch.float64, device=self.device).expand(len(x))
+            every = x.new_full((len(x),), level, dtype=torch.float64)
         self.response.check_rises_in(revenue)
         rows, noise = self.rows(x, _with_start(r, len(x), revenue, loc)), self.noise(num_samples)
         rounded = self.response.prediction_dtype(self.dtype)  # as the prediction at the result

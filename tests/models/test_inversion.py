@@ -105,6 +105,8 @@ def test_wrong_arguments_are_refused() -> None:
         ({"level": 0.0}, r"level must be a probability in \(0, 1\), got 0.0"),
         ({"level": 1.0}, r"level must be a probability in \(0, 1\)"),
         ({"level": math.nan}, r"level must be a probability in \(0, 1\), got nan"),
+        ({"level": torch.tensor([0.5, math.nan, 0.5, 0.5])}, "level must be finite, got nan"),
+        ({"level": torch.tensor([0.5])}, "row counts differ: x has 4, level has 1"),
         ({"r": torch.zeros(3, 1)}, "row counts differ: x has 4, r has 3"),
         ({"r": torch.full((2,), math.nan)}, "r must be finite"),
         ({"revenue": 1, "r": [70.0, 80.0]}, r"r must have NaN in column 1.* got 80"),

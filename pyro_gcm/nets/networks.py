@@ -95,14 +95,15 @@ def with_even_rows(module: nn.Module) -> nn.Module:
 def kept(module: nn.Module, make: Callable[[], Made], *others: Tensor) -> Made:
     """What is made of a module's own tensors, and others; without gradients once for equal ones.
 
-    An exported program has what predictions before have made.
+    An exported program has what predictions before have made. A module with parts, such as a
+    parametrisation of torch, makes it anew each time: their tensors are not compared.
     """
-    if torch.is_grad_enabled():
+    if torch.is_grad_enabled() or module._modules:
         return make()
     known = _kept.get(module)
     if torch.compiler.is_compiling():
         return make() if known is None else known[1]
-    own = (*module._parameters.values(), *module._buffers.values())  # those of parts are slow
+    own = (*module._parameters.values(), *module._buffers.values())
     tensors = [*(tensor for tensor in own if tensor is not None), *others]
     if known is None or not all(map(_are_equal, known[0], tensors)):
         known = _kept[module] = [tensor.clone() for tensor in tensors], make()

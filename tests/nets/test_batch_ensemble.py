@@ -84,6 +84,13 @@ def test_what_members_multiply_follows_every_change_of_a_weight(scaling: str) ->
                 weight.data.mul_(1.5)  # of which torch keeps no count
                 found = encoder.every(x)
             torch.testing.assert_close(found, encoder.every(x).detach())
+    torch.nn.utils.parametrizations.orthogonal(encoder.layers[0])  # its weight is another module's
+    with torch.no_grad():
+        encoder.every(x)
+        own = encoder.layers[0].parametrizations.weight.original
+        own.copy_(own.flip(0))
+        found = encoder.every(x)
+    torch.testing.assert_close(found, encoder.every(x).detach())
 
 
 def test_gradients_by_hand_are_those_of_differences() -> None:

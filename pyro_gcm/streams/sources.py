@@ -131,6 +131,8 @@ class BatchRows:
             batches = iter(self._data)
         for number, item in enumerate(batches):
             named = item if isinstance(item, Mapping) else dict(zip("xry", item, strict=True))
+            if unread := [*named.keys() - {*"xry"}]:
+                raise ValueError(f"batch {number} must have x, r and y alone, got also {unread}")
             block = {n: as_tensor(f"{n} of batch {number}", named[n], _CPU) for n in "xry"}
             block["y"] = block["y"].reshape(len(block["y"]))
             same_rows(**block)

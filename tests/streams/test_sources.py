@@ -144,6 +144,7 @@ def test_wrong_batches_are_refused_with_their_number() -> None:
     for item, error, message in (
         ((x, r), ValueError, "is shorter than argument 1"),
         ({"x": x, "y": y}, KeyError, "'r'"),
+        ({"x": x, "r": r, "y": y, "w": y}, ValueError, r"batch 1 must .* alone, got also \['w'\]"),
         ((x, r, ["u"] * 300), TypeError, "y of batch 1 must be a numeric array or tensor"),
         ((x[1:], r, y), ValueError, "row counts differ: x has 299, r has 300"),
     ):

@@ -175,11 +175,11 @@ class Posteriors(Predictions):
     def _checked_sites(self, rows: Rows, sites: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The draws [S, B, ...] that a replay needs.
 
-        :raises ValueError: for sites that have another shape.
+        :raises KeyError: for a site that is missing, and ValueError for another shape.
         """
         checked: dict[str, Tensor] = {}
         for name, shape in self.latent_shapes().items():
-            if name in sites:
+            if name in sites or name not in self.prediction_plan.informed:
                 values = as_tensor(f"sites[{name!r}]", sites[name], self.device).to(self.dtype)
                 count = len(next(iter(checked.values()), values))
                 if values.shape != (count, len(rows.x), *shape):

@@ -73,6 +73,8 @@ def test_draws_have_the_shapes_of_the_program_and_keep_their_quality() -> None:
     assert all(mine[name] is theirs[name] for name in theirs)
     with pytest.raises(KeyError):
         part["y"]
+    with pytest.raises(KeyError, match="'z'"):
+        model.log_likelihood(x, r, y, sites={"c": draws["c"]})
 
 
 # Methods and their quality

@@ -83,7 +83,7 @@ def put_in_order(frame: pd.DataFrame, orders: Sequence[str], where: str) -> None
         levels, given = list(dict.fromkeys(parts_of(rest))), frame[column].dropna()
         others = given[~given.isin(levels)]
         if len(levels) < 2 or len(others):
-            other = f", which lacks {others.iloc[0]!r}" if len(others) else ""
+            other = f", which lacks {others.tolist()[0]!r}" if len(others) else ""
             raise WrongUse(
                 f"--order must have all levels of a text column from low to high, as "
                 f"{column}=a,b,c, got {text!r}{other}"

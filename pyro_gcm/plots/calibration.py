@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy.stats import binom
 
-from pyro_gcm._utils.validation import ArrayLike, positive_int, without_tensor
+from pyro_gcm._utils.validation import ArrayLike, positive_int, vector, without_tensor
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.diagnostics.predictive_checks import kaplan_meier
 from pyro_gcm.plots.axes import (
@@ -92,7 +92,7 @@ def plot_ranks(
     'rank of z[0] among 99 posterior draws'
     """
     values = positive_int("num_draws", num_draws) + 1
-    ranks = numbers("ranks", ranks)
+    ranks = numbers("ranks", vector("ranks", ranks))
     invalid = (ranks != np.round(ranks)) | (ranks < 0) | (ranks > num_draws)
     if invalid.any():
         raise ValueError(

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.torch_state import evaluating
-from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix, share
 from pyro_gcm.distributions import InfiniteCost
 from pyro_gcm.distributions.costs import LatentMixture, finite_part
 from pyro_gcm.distributions.families import tail_log_probs
@@ -121,8 +121,8 @@ def plot_cost_pairs(
     :param draws: draws of the two costs [S, 2], or of all costs, as for `plot_cost_density`.
     :param labels: names of the two costs with their units.
     :param ax: axes to draw on and to return; by default new ones.
-    :raises ValueError: for several rows of x, cost indices that are equal or out of range, or r
-        with an `IGCM`.
+    :raises ValueError: for several rows of x, cost indices that are equal or out of range, masses
+        outside (0, 1), or r with an `IGCM`.
 
     >>> from matplotlib.figure import Figure
     >>> from pyro_gcm import GCM
@@ -136,7 +136,6 @@ def plot_cost_pairs(
     mixture = costs_of_row(model, x, num_samples)
     limits: list[Any] = [None, None] if r is None else thresholds(model, r, indices)
     drawn = None if draws is None else draws_of(draws, mixture, indices)
-    ax = axes_or_new(ax)
 
     first, second = costs = [Cost(mixture, index) for index in indices]
     weights = first.weights * first.finite
@@ -144,10 +143,11 @@ def plot_cost_pairs(
         weights = weights * second.finite
     grids = [one.points(limit, 241) for one, limit in zip(costs, limits, strict=True)]
     density = (second.density(grids[1]) * weights) @ first.density(grids[0]).T
+    levels = _contour_levels(density, grids, float(weights.sum()), masses)
+    ax = axes_or_new(ax)
     if drawn is not None:
         style: Any = {"color": _DRAWS, "alpha": 0.5, "linewidths": 0, "label": "draws"}
         ax.scatter(drawn[:, 0], drawn[:, 1], s=6, **style)
-    levels = _contour_levels(density, grids, float(weights.sum()), masses)
     data = (numbers("grid", values) for values in (*grids, density))
     contours = ax.contour(*data, list(levels), colors=_CURVE)
     names = [one.name for one in costs]
@@ -174,7 +174,7 @@ def _contour_levels(
     descending = density.flatten().sort(descending=True).values
     held = descending.cumsum(0) * cell / total
     levels = {}
-    for mass in sorted(set(masses), reverse=True):
+    for mass in sorted({share("masses", mass) for mass in masses}, reverse=True):
         edge = int(torch.searchsorted(held, mass).clamp(max=len(held) - 1))
         levels[float(descending[edge])] = mass
     return levels
@@ -284,8 +284,7 @@ def thresholds(model: GCM | IGCM, r: ArrayLike, indices: Sequence[Index]) -> lis
             "r must be omitted for this model: an IGCM compares costs with the kernel k, members "
             "have maps of their own, and on an axis y moves the revenues"
         )
-    r = as_tensor("r", r, model.device)
-    r = matrix("r", r.reshape(1, -1) if r.dim() < 2 else r, model.r_dim, "r_dim")
+    r = matrix("r", as_tensor("r", r, model.device).reshape(1, -1), model.r_dim, "r_dim")
     model.response.check_revenue(r)
     if not model.costs_have_units:
         with evaluating(model):

@@ -39,12 +39,15 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (p.plot_cost_density, {"cost": (0, 0)}, "cost must be an index in"),
     (p.plot_cost_pairs, {"pair": (0, 2)}, "pair must be an index in"),
     (p.plot_cost_pairs, {"pair": (1, 1)}, "pair must be two different costs"),
+    (p.plot_cost_pairs, {"masses": (0.5, 1.0)}, r"masses must be .* in \(0, 1\)"),
+    (p.plot_cost_pairs, {"r": R[:2]}, "r has 4 columns"),
     (p.plot_response_curves, {"probability": 1.0}, r"probability must .* in \(0, 1\), got 1.0"),
     (p.plot_response_curves, {"r": [[1.0, 2.0]] * 3}, "r must have one row or, like x, 2 rows"),
     (p.plot_response_curves, {"labels": ["one"]}, "labels a name for each"),
     (p.plot_response_curves, {"x": X[:8]}, "x must have at most 7 rows, .* got 8"),
     (p.plot_ranks, {"ranks": [0.5, 1.0]}, r"ranks must be integers in 0\.\.9, got \[0.5\]"),
     (p.plot_ranks, {"ranks": [3, 10]}, r"ranks must be integers in 0\.\.9, got \[10.0\]"),
+    (p.plot_ranks, {"ranks": [[1, 2]]}, r"ranks must have shape \[rows\]"),
     (p.plot_survival, {"groups": range(60)}, "groups must be at most 7, got 60"),
 ]
 

@@ -65,7 +65,7 @@ def linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 class Linear(nn.Linear):
-    """A layer of `torch.nn.Linear` that multiplies by `products.linear`."""
+    """A layer of `torch.nn.Linear` that multiplies by `linear`."""
 
     def forward(self, input: Tensor) -> Tensor:
         """[..., in_features] -> [..., out_features]."""

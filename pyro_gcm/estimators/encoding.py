@@ -122,8 +122,8 @@ class ColumnEncoding:
         if given >= _ENOUGH_ROWS and sum(counted) < _MOSTLY * given:
             warn_user(
                 f"{column.label} of X has text or categories of which nearly every value is rare, "
-                f"such as {next(iter(found))!r}: {given - sum(counted)} of {given} rows are read "
-                "as one level; make numbers or dates numbers, and leave identifiers out"
+                f"such as {next(iter(found))!r}, and {given - sum(counted)} of {given} rows have "
+                "one: make numbers or dates numbers, and leave identifiers out"
             )
         rest = [given - sum(counted)] if self.rare else []
         absent = [int(column.is_missing.sum())] if self.missing else []
@@ -253,7 +253,8 @@ class ColumnEncoding:
         """Learn the mean outcome of each level where they are many, shrunk where rows are few.
 
         Chosen on simulated truths: 200 levels in 1,000 rows and 500 in 5,000 are read better so (KL
-        from the truth .049 for .052, and .036 for .043), 50 in 1,000 and in 5,000 are not.
+        from the truth .049 for .052, and .036 for .043), 50 in 1,000 and in 5,000 are not. Weights
+        and groups of rows do not matter here.
 
         :param outcome: of the training rows, [n], with mean 0 and variance 1.
         :returns: what the training rows read, [n]: of each the mean without the rows of its fold.

@@ -165,7 +165,8 @@ class GCMRegressor(RealOutcome, Answers):
     of pandas, polars or Arrow or in an array. What a model reads of them is learned in `fit` and
     kept in `encoding_`. DataFrames are matched by the names of their columns, in any order. A level
     that was not there in `fit`, or that was rare, has a level of its own with the other rare ones;
-    without rare ones it counts as the average row.
+    without rare ones it counts as the average row. A category with many levels for its rows is read
+    by their mean outcomes (docs/estimators.md).
 
     A value that is missing has a level of its own in every column where training rows lack one, and
     otherwise counts as the median or the average row. For any fixed set of missing columns the

@@ -40,7 +40,7 @@ def curves(subject: Subject) -> Section:
         ),
         Paragraph(
             f"The band around a curve is as wide as if each prediction had been observed in "
-            f"{subject.estimator.rows_behind_:,.0f} rows, and is to hold the true curve at "
+            f"{amount(subject.estimator.rows_behind_)} rows, and is to hold the true curve at "
             f"{percent(subject.level)} of its values. It does not say how far single outcomes lie "
             "from the curve."
             if subject.band

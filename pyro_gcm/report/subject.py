@@ -101,7 +101,7 @@ class Subject:
     def band(self) -> str:
         """The name of a band; empty if there are no bands."""
         rows = self.estimator.rows_behind_
-        return "" if rows is None else f"{percent(self.level)} band, of {rows:,.0f} rows"
+        return "" if rows is None else f"{percent(self.level)} band, of {amount(rows)} rows"
 
     def place(self, name: str) -> int:
         """The index of a column."""

@@ -85,7 +85,8 @@ def test_what_members_multiply_follows_every_change_of_a_weight(scaling: str) ->
                     encoder.every(x)
                     weight.data.mul_(1.5)  # of which torch keeps no count
                     found = encoder.every(x)
-                torch.testing.assert_close(found, encoder.every(x).detach())
+                wanted = encoder.every(x).detach()
+                assert (found - wanted).abs().max() <= 1e-4 * wanted.abs().max()
         weight_norm(encoder.layers[0])  # then its weight is made of another module's
 
 

@@ -146,7 +146,6 @@ def fit(
     if found.kind == "regressor":
         notes["response"] = estimator.response_
     if found.kind == "survival":
-        estimator.event_codes_ = found.codes
         notes |= {"event": event, "horizon": float(estimator.model_.response.reference)}
 
     def save(replace: bool) -> None:

@@ -21,7 +21,6 @@ from pyro_gcm.cli.tables import Reading
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.estimators.kinds import outcomes_of as read_by
 from pyro_gcm.estimators.targets import (
-    Codes,
     came_of,
     levels_in_order,
     places_of,
@@ -40,13 +39,11 @@ class Target(NamedTuple):
     :param kind: one of `estimators.kinds.KINDS`.
     :param y: as `fit` of the estimator takes it, [n].
     :param options: of the estimator: the levels in their order, or the positive class.
-    :param codes: how numbers said whether an event came.
     """
 
     kind: str
     y: Any
     options: dict[str, Any]
-    codes: Codes | None = None
 
     def about_event(self, target: str, directions: Sequence[str]) -> str:
         """Which class is the event, and how frequent it is; with a warning if nobody said so.
@@ -124,23 +121,17 @@ def target_of(
                 "--kind survival needs --event, the column that says whether the event came at the "
                 "time in --target (1) or not by then (0)"
             )
-        times, codes = _times_of(frame, target, event)
-        return Target(kind, times, {"horizon": asked["horizon"]}, codes)
+        return Target(kind, _times_of(frame, target, event), {"horizon": asked["horizon"]})
 
 
-def _times_of(
-    frame: pd.DataFrame, target: str, event: str, codes: Codes | None = None
-) -> tuple[SurvivalTimes, Codes | None]:
-    """Times of events, from two columns, and what numbers say of events.
-
-    :param codes: how numbers say whether an event came, as they did in fit; None if not known.
-    """
+def _times_of(frame: pd.DataFrame, target: str, event: str) -> SurvivalTimes:
+    """Times of events, from two columns."""
     name = f"--event {event!r}"
     with blamed():
         time = target_numbers(f"--target {target!r}", frame[target])
-        came, codes = came_of(name, target_column(name, frame[event]), codes)
+        came = came_of(name, target_column(name, frame[event]))
     with blamed(f"--target {target!r}"):
-        return SurvivalTimes.right_censored(time, came), codes
+        return SurvivalTimes.right_censored(time, came)
 
 
 def _fields_in_order(values: pd.Series[Any], letters: pd.Series[Any]) -> list[str]:
@@ -235,7 +226,7 @@ def outcomes_of(
         if asked:
             raise WrongUse(f"{option}: {lacks}{instead(str(name), list(frame.columns))}")
     elif survival:
-        y, _ = _times_of(frame, str(target), str(event), model.estimator.event_codes_)
+        y = _times_of(frame, str(target), str(event))
     else:
         with blamed():
             y = read_by(model.estimator, frame[target], f"--target {target!r}")

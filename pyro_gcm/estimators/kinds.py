@@ -69,7 +69,7 @@ def outcomes_of(estimator: Any, y: Any, name: str = "y") -> Any:
     """
     kind = kind_of(estimator.response)
     if kind == "survival":
-        return event_times(y, estimator.event_codes_)[0]
+        return event_times(y)
     if kind in ("classifier", "ordinal"):
         labels = target_column(name, y)
         return estimator.classes_[places_of(labels, estimator.classes_, name, "those of fit")]

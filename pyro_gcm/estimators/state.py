@@ -42,7 +42,6 @@ class FittedState(BaseEstimator):
     training_: dict[str, float]
     classes_: Values
     event_column_: int
-    event_codes_: tuple[int, int] | None
     unique_times_: Array
     #: Of each group of rows by predicted spread evenly spaced quantiles of the outcomes' ranks in
     #: predictions out of fold, or None; and the smallest spread of each group but the first.

@@ -78,8 +78,7 @@ class GCMSurvival(Answers):
     :param verbose: whether training shows its progress.
 
     After `fit`: `model_`, a `GCM` whose x and r are those of `encoding_`; `unique_times_`, the
-    times of survival functions by default, at most 256 of those in y; `event_codes_`, (0, 1) or
-    (1, 2) where events of y were numbers, as they are read again; `rows_behind_`; `n_iter_`,
+    times of survival functions by default, at most 256 of those in y; `rows_behind_`; `n_iter_`,
     the epochs of the last training; `n_features_in_`, and `feature_names_in_` for names that are
     text.
 
@@ -99,7 +98,6 @@ class GCMSurvival(Answers):
 
     response = "survival"
     predicts_probability = True
-    event_codes_ = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -113,9 +111,10 @@ class GCMSurvival(Answers):
         :param y: what is known of the times, [n]. Right-censored times are a column of events
             (whether they came) and one of times: in a structured array, as scikit-survival has it,
             or in a DataFrame, as a pair (event, time), with a third part for delayed entry, or as
-            the columns of one array. Events are booleans, 0 and 1, or 1 and 2 as in R, of which a
-            warning tells; they are found by these values, or by the name "event", in any order. Any
-            other censoring is a `data.SurvivalTimes(lower, upper)`: two columns are never bounds.
+            the columns of one array. Events are booleans, or 0 and 1; they are found
+            by these values, or by the name "event", in any order. Other numbers may be causes, and
+            are refused. Any other censoring is a `data.SurvivalTimes(lower, upper)`: two columns
+            are never bounds.
         :param sample_weight: weights of the rows, [n], at least 0, of which only ratios matter;
             equal ones by default. Rows of weight 0 are left out.
         :param groups: a label for each row, [n], such as a customer of which there are several:
@@ -124,7 +123,7 @@ class GCMSurvival(Answers):
             another form.
         :raises ValueError: for wrong shapes, values or options, and impossible times.
         """
-        times, codes = event_times(y)
+        times = event_times(y)
         given = self._given(X, times.columns(), sample_weight, groups)
         seen = given.y[:, :2]
         at = np.unique(seen[(seen > 0.0) & seen.isfinite()].numpy())
@@ -133,7 +132,6 @@ class GCMSurvival(Answers):
         if self.cured is not None:
             one_of("cured", self.cured, ["constant", "conditional"])
         self._learn(given, Survival(horizon=self.horizon))
-        self.event_codes_ = codes
         if len(at) > _CURVE_TIMES:  # quantiles of them, with the first and the last
             at = at[np.linspace(0, len(at) - 1, _CURVE_TIMES).round().astype(int)]
         self.unique_times_ = at

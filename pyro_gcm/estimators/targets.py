@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from torch import Tensor
 
-from pyro_gcm._utils.validation import WrongCell, kind, shown, warn_user, without_tensor
+from pyro_gcm._utils.validation import WrongCell, kind, shown, without_tensor
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.data.tables import as_frame, of_times, unmasked
 
@@ -25,10 +25,8 @@ _TYPES: dict[str, type] = {
     **dict.fromkeys(("floating", "mixed-integer-float", "decimal"), float),
 }
 _TIMES = ("date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period")
-#: The numbers that say that an event did not come, and that it did.
-Codes = tuple[int, int]
-#: 0 and 1; or 1 and 2, as in R.
-_CODES: tuple[Codes, ...] = ((0, 1), (1, 2))
+#: Numbers of causes, 0 included, of a column that is known by them.
+_CODES = 10
 #: What messages call a column "event", which has the events whatever the other one has.
 _NAMED = "y['event']"
 _WANTED = (
@@ -41,53 +39,47 @@ class NoPairs(ValueError):
     """No two times can be compared."""
 
 
-def event_times(y: Any, codes: Codes | None = None) -> tuple[SurvivalTimes, Codes | None]:
+def event_times(y: Any) -> SurvivalTimes:
     """The times of events, from any of the forms that `GCMSurvival.fit` takes.
 
-    :param codes: how numbers say whether an event came, as they did in fit; None if not known.
-    :returns: the times, and how numbers say whether an event came; None where none do.
     :raises TypeError: for another form, and dates, times and durations.
     :raises ValueError: for impossible times, naming the first row, and for columns that do not say
         what they are.
     """
     if isinstance(y, SurvivalTimes):
-        return y, codes
+        return y
     columns = _columns(y)
     both, entry = [*columns][:2], [*columns][2:]
     read = {name: target_column(name, columns[name], finite=False) for name in both}
     event = _event_among(read)
-    came, codes = came_of(event, read.pop(event), codes)
+    came = came_of(event, read.pop(event))
     ((time, values),) = read.items()
     if values.dtype.kind not in "iuf":
         raise ValueError(f"{time} must have times, and has values such as {values[0].item()!r}")
     late = [target_column(name, columns[name]) for name in entry]
-    return SurvivalTimes.right_censored(values, came, *late), codes
+    return SurvivalTimes.right_censored(values, came, *late)
 
 
-def came_of(
-    name: str, events: Values, codes: Codes | None = None
-) -> tuple[npt.NDArray[np.bool_], Codes | None]:
-    """Whether events came, [n], and how numbers say so, as `event_times` returns it.
+def came_of(name: str, events: Values) -> npt.NDArray[np.bool_]:
+    """Whether events came, [n].
 
     :param name: how messages call the column.
     :param events: as `target_column` returns them.
-    :raises ValueError: for anything but booleans, and numbers of one of the codes.
+    :raises ValueError: for anything but booleans, 0 and 1: other numbers may be causes.
     """
-    if events.dtype.kind == "b":
-        return events, codes
-    found = codes or _codes_of(events)
-    wrong = np.array([event not in (found or _CODES[0]) for event in events.tolist()])
+    wrong = np.array([event not in (0, 1) for event in events.tolist()])
     if wrong.any():
-        wanted = "2 (the event came) and 1" if codes == _CODES[1] else "1 (the event came) and 0"
         row = int(wrong.argmax())
+        several = (
+            f"; if 2 says that it came, as in R, or is one of several causes, pass {name} == 2"
+        )
+        several = several if events.dtype.kind in "iuf" else ""
         raise WrongCell(
-            f"{name} must have {wanted} (it did not), or true and false, got "
-            f"{events[row].item()!r}",
+            f"{name} must have 1 (the event came) and 0 (it did not), or true and false{several}, "
+            f"got {events[row].item()!r}",
             row,
         )
-    if found == _CODES[1] and codes is None:
-        warn_user(f"{name} has events of 1 and 2, and 2 is read as an event that came, as in R")
-    return events == (found or _CODES[0])[1], found
+    return events == 1
 
 
 def _columns(y: Any) -> dict[str, Any]:
@@ -119,7 +111,9 @@ def _event_among(columns: dict[str, Values]) -> str:
     events = [name for name, column in columns.items() if column.dtype.kind == "b"]
     by_value = not events
     if by_value:
-        events = [name for name, column in columns.items() if _codes_of(column)]
+        for known in (2, _CODES):  # 0 and 1, else the numbers of causes
+            names = [name for name, column in columns.items() if _is_below(known, column)]
+            events = events or names
         others = [column for name, column in columns.items() if name not in events]
     if len(events) != 1 or (by_value and np.isin(others[0], (0, 1, 2)).all()):
         some = {name: np.unique(column)[:3].tolist() for name, column in columns.items()}
@@ -131,11 +125,9 @@ def _event_among(columns: dict[str, Values]) -> str:
     return events[0]
 
 
-def _codes_of(column: Values) -> Codes | None:
-    """The numbers by which a column may say whether events came."""
-    if column.dtype.kind not in "iuf":
-        return None
-    return next((codes for codes in _CODES if np.isin(column, codes).all()), None)
+def _is_below(codes: int, column: Values) -> bool:
+    """Whether a column has whole numbers from 0 on, and below that, alone."""
+    return column.dtype.kind in "iuf" and bool(np.isin(column, range(codes)).all())
 
 
 def target_column(name: str, value: Any, *, finite: bool = True) -> Values:

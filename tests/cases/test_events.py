@@ -25,13 +25,11 @@ EVENTS = {
     "decimal numbers": (CAME * 1.0, TIME),
     "a list": (CAME.tolist(), TIME.tolist()),
     "the time first": [TIME, CAME * 1],
-    "1 and 2": (CAME + 1, TIME),
     "objects": (objects(CAME), objects(TIME)),
     "numbers as objects": (objects(CAME * 1), objects(map(Decimal, TIME.tolist()))),
     "tensors": (torch.tensor(CAME), torch.tensor(TIME)),
     "masked, and nothing hidden": (np.ma.MaskedArray(CAME), np.ma.MaskedArray(TIME)),
     "a column stack": np.column_stack([CAME, TIME]),
-    "a column stack of 1 and 2": np.column_stack([CAME + 1, TIME]),
     "a tensor": torch.tensor(np.column_stack([CAME, TIME])),
     "entries": np.column_stack([CAME, TIME, np.zeros(ROWS)]),
     "structured": structured(CAME),
@@ -44,28 +42,16 @@ EVENTS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*events of 1 and 2")
 def test_events_are_read_alike_in_every_form() -> None:
     for name, form in EVENTS.items():
-        assert torch.equal(event_times(form)[0].columns(), TIMES.columns()), name
+        assert torch.equal(event_times(form).columns(), TIMES.columns()), name
 
 
-def test_the_codes_of_fit_tell_what_a_fold_means() -> None:
-    with pytest.warns(UserWarning, match="events of 1 and 2, and 2 is read as an event"):
-        model = GCMSurvival(**SMALL).fit(X, (CAME + 1, TIME))
-    assert model.score(X, (CAME + 1, TIME)) == model.score(X, (CAME, TIME))
-    with pytest.raises(ValueError, match="y must have a row whose event came before"):
-        model.score(X[~CAME], (CAME[~CAME] + 1, TIME[~CAME]))  # 1 alone is an event elsewhere
-    with pytest.raises(ValueError, match=r"must have 2 \(the event came\) and 1 .* got 0 in row"):
-        model.score(X, (CAME * 1, TIME))
-
-
-@pytest.mark.filterwarnings("ignore:.*events of 1 and 2")
 def test_a_column_named_event_has_the_events_whatever_the_times_are() -> None:
     times = np.arange(ROWS) % 2 + 1.0
-    named = pd.DataFrame({"time": times, "event": CAME + 1})
+    named = pd.DataFrame({"time": times, "event": CAME * 1})
     wanted = SurvivalTimes.right_censored(times, CAME).columns()
-    assert torch.equal(event_times(named)[0].columns(), wanted)
+    assert torch.equal(event_times(named).columns(), wanted)
     with pytest.raises(ValueError, match="one column of events, which are booleans, or 0"):
         event_times(named.rename(columns={"event": "died"}))
 
@@ -76,7 +62,9 @@ NO_EVENTS: dict[str, tuple[Any, str]] = {
     "bounds, censored": ((TIME, np.where(CAME, TIME, np.inf)), "bounds of times are data.Surv"),
     "bounds as columns": (np.stack([TIME, 2.0 * TIME, 0.0 * TIME], 1), "bounds of times are"),
     "either could be": ((CAME * 1, CAME + 1.0), "one column of events, which are booleans, or 0"),
-    "three causes": ((np.arange(ROWS) % 3, TIME), "one column of events"),
+    "two causes": ((np.arange(ROWS) % 3, TIME), r"several causes, pass y\[0\] == 2, got 2 in"),
+    "causes, none censored": ((CAME + 1, TIME), "if 2 says that it came, as in R"),
+    "causes, by name": (pd.DataFrame({"t": TIME, "event": CAME + 1.0}), "several causes"),
     "text": ((np.where(CAME, "yes", "no"), TIME), "one column of events"),
     "both booleans": ((CAME, CAME), "one column of events"),
     "no event known": ((masked(CAME), TIME), r"y\[0\] must have a value .* first in row 3"),

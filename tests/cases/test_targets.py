@@ -264,14 +264,9 @@ def test_the_event_is_said_and_warned_of_where_text_leaves_it_to_the_order(fit: 
         assert fit(numbers, "--target=late", "--quiet").err == ""
 
 
-def test_the_codes_of_events_are_kept_with_the_model(fit: Any, run: Any) -> None:
-    table = X.assign(time=TIME, event=CAME + 1)
-    done = fit(table, "--target=time", "--event=event")
-    assert "2 is read as an event that came" in done.err
-    assert pyro_gcm.load("model").event_codes_ == (1, 2)
-    table.assign(event=CAME * 1).to_csv("other.csv", index=False)
-    done = run("report", "model", "other.csv", "--out=r.html", code=2)
-    assert "--event 'event' must have 2 (the event came) and 1 (it" in done.err
+def test_causes_are_not_read_as_events(fit: Any) -> None:
+    done = fit(X.assign(time=TIME, event=CAME + 1), "--target=time", "--event=event", code=2)
+    assert "--event 'event' must have 1 (the event came) and 0 (it" in done.err
 
 
 def test_levels_of_a_frame_of_one_column_keep_their_order() -> None:

@@ -62,7 +62,7 @@ def required(
     output: Output,
     saved: options.Model,
     data: options.Data,
-    column: options.Column,
+    column: Annotated[str, options.value("COLUMN", "A column that was given a direction in fit.")],
     probability: Annotated[float, options.value("NUMBER", None, "--probability", "--prediction")],
     below: Annotated[bool, options.flag("--below")] = False,
     level: options.Level = 0.9,
@@ -84,7 +84,7 @@ def required(
     """
     options.check_output("--out", out, data, saved.folder, is_table=True)
     saved.answering()
-    column = saved.moving(column)
+    column = saved.column(column, directed=True)
     X, kept = saved.rows(data, keep)
     _check_result(kept, ("required", "lower", "upper", "beyond"))
     with blamed():
@@ -130,7 +130,7 @@ def surface(
         raise WrongUse(f"--keep copies columns of rows, and --mean has none of them, got {keep!r}")
     if mean:
         saved.answering()
-    column = saved.moving(column)
+    column = saved.column(column)
     grid = saved.grid(column, values)
     X, kept = saved.rows(data, keep)
     names = ["prediction"] if mean else ["row", "prediction"]
@@ -231,25 +231,26 @@ def plot(
 
     options.check_output("--out", out, data, saved.folder)
     saved.answering()
-    column = saved.moving(column)
+    column = saved.column(column)
     grid = saved.grid(column, values)
     X, _ = saved.rows(data)
+    subject = Subject(saved.estimator, X, target=saved.notes.get("target", "the target"))
+    X = X.iloc[subject.sample()]
     with blamed():
         curve = saved.estimator.response_curve(X, saved.names.index(column), grid, level=level)
-    target = saved.notes.get("target", "the target")
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     plot_feature_curve(
         curve,
         rows=X[column],
         feature_name=column,
-        outcome_name=Subject(saved.estimator, X, target=target).on_axis,
+        outcome_name=subject.on_axis,
         band_name=f"{level:.0%} band",
         percent=saved.estimator.predicts_probability,
         ax=figure.subplots(),
     )
     with blamed("--out"):
         write_figure(out, figure, dpi=150)
-    output.note(f"figure written to {out}")
+    output.note(f"figure written to {out}, the mean over {subject.sampled()}")
     output.document({"command": "plot", "column": column, "rows": len(X), "out": str(out)})
 
 
@@ -261,22 +262,27 @@ def report(
     target: options.Name = None,
     event: options.Name = None,
     title: Annotated[str | None, options.value("TEXT")] = None,
+    at: Annotated[float | None, options.value("NUMBER")] = None,
+    by: options.Name = None,
     pairs: options.Pairs = 20_000,
     seed: options.Seed = 0,
     level: options.Level = 0.9,
 ) -> None:
     """Write a report on a model, one HTML file.
 
-    It says what the model predicts, which directions were imposed, how good predictions are where
-    DATA has the target, how they move with each column, what an audit found, and how far each
-    column can move the predictions of three rows. The file needs no other one, and no network.
+    It says what the model predicts, how good predictions are where DATA has the target, what a
+    threshold does, which columns matter and how, what an audit found, and what raises the highest
+    predictions. If fit held rows of DATA out, the report is about these alone. The file needs no
+    other one, and no network.
 
     Example: pyro-gcm report model/ test.csv --out report.html
 
     :param out: The report, a file .html.
-    :param target: What came; by default the column of fit, if DATA has it.
-    :param event: Survival: whether the event came; as --target.
+    :param target: The outcomes; by default the column of fit, if DATA has it.
+    :param event: Survival: whether the event occurred; as --target.
     :param title: The title of the report.
+    :param at: The probability, or mean, that decides; by default the average prediction.
+    :param by: A column of DATA whose groups are compared.
     """
     from pyro_gcm.cli.target import outcomes_of
     from pyro_gcm.report import write_report
@@ -284,10 +290,16 @@ def report(
     if out.suffix.lower() not in (".html", ".htm"):
         raise WrongUse(f"--out must end in .html, got {out}")
     options.check_output("--out", out, data, saved.folder)
-    rows = outcomes_of(saved, data, target=target, event=event)
+    rows = outcomes_of(saved, data, target=target, event=event, by=by)
     if rows.y is None:
         output.note(f"{rows.lacks}, so scores are left out of the report")
+    held = saved.held_out(rows.X)
+    if held.any():
+        output.note(f"the report is about the {held.sum()} rows of {data} that fit held out")
+        rows = rows.take(held)
+    rows.X.index += 1  # as messages count rows
     about: Any = {"title": title, "target": rows.target, "event": rows.event, "path": out}
+    about |= {"at": at, "by": rows.by, "profile": saved.profile, "held_out": bool(held.any())}
     about |= {"source": data.name, "folder": saved.folder.name, "card": saved.card, "pairs": pairs}
     about |= {"level": level, "seed": seed, "progress": not output.quiet}
     with blamed(f"DATA {data}"):

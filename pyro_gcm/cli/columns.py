@@ -201,6 +201,12 @@ def _advice(numbers: Sequence[str], others: Sequence[str], now: Reading) -> str:
     return ", or ".join(ways.values())
 
 
+def counts_rows(column: pd.Series[Any]) -> bool:
+    """Whether each value is a whole number, and one more than that of the row before."""
+    whole = type_of(column) == "whole number" and len(column) > 2
+    return whole and not column.hasnans and set(column.diff()[1:]) == {1}
+
+
 def doubt_of(column: pd.Series[Any]) -> str:
     """The doubt about a column that is read: an index, or missing values that are text."""
     name = str(column.name)

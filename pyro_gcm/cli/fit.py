@@ -79,8 +79,16 @@ def fit(
     import pyro_gcm
     from pyro_gcm import estimators
     from pyro_gcm._utils.files import check_writable
-    from pyro_gcm.cli.columns import SIGNS, columns_of, doubt_of, put_in_order, roles_of, type_of
-    from pyro_gcm.cli.saved import NOTES, facts_of
+    from pyro_gcm.cli.columns import (
+        SIGNS,
+        columns_of,
+        counts_rows,
+        doubt_of,
+        put_in_order,
+        roles_of,
+        type_of,
+    )
+    from pyro_gcm.cli.saved import NOTES, ROWS, about_rows, facts_of
     from pyro_gcm.cli.tables import Reading, as_written, header_of, read_table
     from pyro_gcm.cli.target import target_of
     from pyro_gcm.data.tables import read_table as check_inputs
@@ -101,6 +109,8 @@ def fit(
     lists = {"target": [target], "event": event and [event], "group": group and [group]}
     lists |= {"increasing": increasing, "decreasing": decreasing, "ignore": ignore}
     roles = roles_of(frame, str(data), reading if is_csv else None, of_text, lists)
+    counting = [c for c, role in roles.items() if role == "free" and counts_rows(frame[c])]
+    roles |= dict.fromkeys(counting, "ignored")
     letters = as_written(data, frame, [target])[target]
     about = {"event": event, "horizon": horizon, "levels": levels, "positive": positive}
     found = target_of(frame, target, letters, kind, about)
@@ -122,6 +132,8 @@ def fit(
     )
     if found.kind == "classifier":
         output.text(found.about_event(target, [*directions]))
+    for number in counting:
+        output.note(f"column {number!r} counts the rows and is left out; a direction keeps it")
     for name in X if is_csv else ():
         if doubt := doubt_of(X[name]):
             output.note(f"column {name!r} {doubt}")
@@ -136,8 +148,8 @@ def fit(
     estimator = getattr(estimators, name)(monotonic_cst=directions, **settings, **found.options)
     output.note(f"fitting a {name} to {len(train)} rows")
     with blamed(f"DATA {data}"):
-        of_rows = None if groups is None else groups[train]
-        estimator.fit(X.iloc[train], found.y[train], groups=of_rows)
+        together = None if groups is None else groups[train]
+        estimator.fit(X.iloc[train], found.y[train], groups=together)
     estimator.set_params(verbose=False)
     notes: dict[str, Any] = {"target": target, "columns": columns, "rows": len(train)}
     notes |= {"test_rows": len(test), "scores": {}}
@@ -148,9 +160,12 @@ def fit(
     if found.kind == "survival":
         notes |= {"event": event, "horizon": float(estimator.model_.response.reference)}
 
+    of_rows = about_rows(estimator.as_read(X), train, test)
+
     def save(replace: bool) -> None:
         with blamed("--out"):
-            pyro_gcm.save(estimator, out, metrics={NOTES: plain(notes)}, overwrite=replace)
+            metrics = {NOTES: plain(notes), ROWS: plain(of_rows)}
+            pyro_gcm.save(estimator, out, metrics=metrics, overwrite=replace)
 
     save(overwrite)
     if len(test):

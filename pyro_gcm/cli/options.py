@@ -67,7 +67,7 @@ Quiet = Annotated[bool, flag("--quiet", "Print no progress and no notes on stder
 Out = Annotated[Path | None, value("FILE", f"Write, in place of CSV on stdout, {_TABLE}")]
 Keep = Annotated[list[str] | None, value("COLUMNS", "Columns of DATA to copy, such as id,name.")]
 Safe = Annotated[bool, flag("--safe", "Put ' before text that spreadsheets run, such as =1+1.")]
-Column = Annotated[str, value("COLUMN", "A column that was given a direction in fit.")]
+Column = Annotated[str, value("COLUMN", "A column of the model.")]
 Bands = Annotated[bool, flag("--bands", "Add lower and upper: how sure the model is.")]
 Level = Annotated[float, value("SHARE", "Share of true values in a band.", min=0, max=1)]
 Pairs = Annotated[int, value("NUMBER", "Pairs of rows to compare, at most.", min=3)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import warnings
 from collections.abc import Collection, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 import pyro_gcm
@@ -20,9 +22,13 @@ from pyro_gcm.cli.output import WrongUse, blamed, listed
 from pyro_gcm.cli.tables import Reading, as_written, read_table
 from pyro_gcm.estimators.kinds import kind_of
 from pyro_gcm.io import read_card
+from pyro_gcm.report import profile_of
 
 #: Where the card of a folder has what only the command line knows.
 NOTES = "table"
+#: Where it has what is known of the rows of fit: the profile of those that it was fitted to, and
+#: a number for each that it was not.
+ROWS = "rows_of_fit"
 #: Values of a range, at most.
 _MOST = 100_000
 
@@ -57,14 +63,15 @@ class SavedModel:
             raise WrongUse(f"MODEL must be a GCM for this command, and {self.folder} has {kind}")
         return self
 
-    def moving(self, column: str) -> str:
-        """The name of a column with a direction, as the model has it.
+    def column(self, column: str, *, directed: bool = False) -> str:
+        """The name of a column, as the model has it.
 
         :param column: in any normal form of Unicode.
+        :param directed: whether it must have a direction.
         :raises WrongUse: for another column.
         """
         name = column_of("--column", column, self.names, f"MODEL {self.folder}")
-        if name not in self.directions:
+        if directed and name not in self.directions:
             these = listed([*self.directions])
             raise WrongUse(f"--column must have a direction (these have: {these}), got {name!r}")
         return name
@@ -78,7 +85,7 @@ class SavedModel:
         if values is None:
             return None
         if code.kind != "number":
-            of_text = {str(level).removesuffix(".0"): level for level in code.levels}
+            of_text = {str(level).removesuffix(".0"): level for level in code.seen}
             names = parts_of(values, of_text)
             if unknown := [name for name in names if name not in of_text]:
                 raise WrongUse(f"--values must be among {listed([*of_text])}, got {unknown[0]!r}")
@@ -119,6 +126,18 @@ class SavedModel:
         warnings.filterwarnings("ignore", "column .* what fit never", UserWarning)
         return frame
 
+    @property
+    def profile(self) -> dict[str, Any]:
+        """How often the training rows had which values; empty for a model saved in Python."""
+        found: dict[str, Any] = self.card["metrics"].get(ROWS, {}).get("profile", {})
+        return found
+
+    def held_out(self, X: pd.DataFrame) -> npt.NDArray[np.bool_]:
+        """Whether rows are those that fit held out, [n]."""
+        kept = self.card["metrics"].get(ROWS, {}).get("held_out", "")
+        known = np.frombuffer(base64.b64decode(kept), np.uint64)
+        return np.isin(_digests(self.estimator.as_read(X)), known)
+
     def rows(
         self, data: Path, keep: Sequence[str] | None = None
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -129,6 +148,27 @@ class SavedModel:
         frame = self.table(data)
         kept = dict.fromkeys(columns_of("--keep", keep, list(frame.columns), str(data)))
         return frame[self.names], as_written(data, frame, [*kept])
+
+
+def about_rows(
+    X: pd.DataFrame, train: npt.NDArray[np.intp], test: npt.NDArray[np.intp]
+) -> dict[str, Any]:
+    """What a card keeps of the rows of fit, as its estimator reads them.
+
+    A row that is held out and has the values of one that is not counts as seen.
+    """
+    digests = _digests(X)
+    kept = np.setdiff1d(digests[test], digests[train])
+    return {
+        "held_out": base64.b64encode(kept.tobytes()).decode(),
+        "profile": profile_of(X.iloc[train]),
+    }
+
+
+def _digests(X: pd.DataFrame) -> npt.NDArray[np.integer[Any]]:
+    """A number for each row, by its values."""
+    numbers = dict.fromkeys(X.select_dtypes(["number", "bool"]), "float64")
+    return pd.util.hash_pandas_object(X.astype(object).astype(numbers), index=False).to_numpy()
 
 
 def facts_of(estimator: Any) -> dict[str, Any]:

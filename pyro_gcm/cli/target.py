@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from pyro_gcm.cli.columns import type_of
+from pyro_gcm.cli.columns import column_of, type_of
 from pyro_gcm.cli.options import as_argument, list_of, parts_of
 from pyro_gcm.cli.output import WrongUse, blamed, instead, listed
 from pyro_gcm.cli.saved import SavedModel
@@ -195,6 +195,7 @@ class Outcomes(NamedTuple):
     :param y: as `score` of the estimator takes it; None where the table does not have it.
     :param target: name of the column; `event`: what happens, of a survival model.
     :param lacks: why there is no y, in words; empty where there is one.
+    :param by: labels of groups, or None.
     """
 
     X: pd.DataFrame
@@ -202,13 +203,26 @@ class Outcomes(NamedTuple):
     target: str
     event: str
     lacks: str = ""
+    by: pd.Series[Any] | None = None
+
+    def take(self, rows: npt.NDArray[np.bool_]) -> Outcomes:
+        """Some of the rows."""
+        y = None if self.y is None else self.y[rows]
+        by = None if self.by is None else self.by[rows]
+        return self._replace(X=self.X[rows], y=y, by=by)
 
 
 def outcomes_of(
-    model: SavedModel, data: Path, *, target: str | None, event: str | None
+    model: SavedModel,
+    data: Path,
+    *,
+    target: str | None = None,
+    event: str | None = None,
+    by: str | None = None,
 ) -> Outcomes:
-    """Read the rows of a table and what came of them.
+    """Read the rows of a table and their outcomes.
 
+    :param by: column with labels of groups.
     :param target: column that must be there; by default the one of fit, which may be missing.
     :param event: likewise, of a survival model. Where one is given, both are needed.
     :raises WrongUse: for rows that do not fit the model, and for outcomes that it cannot have.
@@ -231,4 +245,5 @@ def outcomes_of(
         with blamed():
             y = read_by(model.estimator, frame[target], f"--target {target!r}")
     happens = "the event" if event is None else f"the event “{event}”"
-    return Outcomes(frame[model.names], y, target or "y", happens, lacks)
+    groups = None if by is None else frame[column_of("--by", by, list(frame.columns), str(data))]
+    return Outcomes(frame[model.names], y, target or "y", happens, lacks, groups)

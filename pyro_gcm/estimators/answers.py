@@ -12,12 +12,14 @@ import numpy as np
 from torch import Tensor
 
 from pyro_gcm._utils.validation import number, positive_int, share, warn_user
+from pyro_gcm.data.tables import Column
 from pyro_gcm.estimators.directions import (
     MovingColumn,
     OfRows,
     first_between,
     index_of,
 )
+from pyro_gcm.estimators.encoding import ColumnEncoding
 from pyro_gcm.estimators.estimator import MonotoneEstimator, in_numpy
 from pyro_gcm.estimators.targets import Array
 
@@ -215,7 +217,9 @@ class Answers(MonotoneEstimator):
     def response_curve(
         self, X: Any, feature: str | int, values: Any = None, *, level: float = 0.9
     ) -> pd.DataFrame:
-        """The mean prediction over the rows of X as one constrained column moves for all of them.
+        """The mean prediction over the rows of X as one column takes other values in all of them.
+
+        This is partial dependence (Friedman 2001), and strict where the column has a direction.
 
         :param X: a table of n rows.
         :param feature: name or index of the column.
@@ -227,18 +231,21 @@ class Answers(MonotoneEstimator):
         """
         import pandas as pd
 
-        moving, level = self._moving(X, feature), share("level", level)
-        code = moving.code
-        grid = code.positions(_grid(moving) if values is None else values)
+        columns, level = self._columns(X), share("level", level)
+        names = getattr(self, "feature_names_in_", None)
+        at = index_of(feature, self.encoding_, names, free=True)
+        code, column = self.encoding_.columns[at], columns[at]
+        grid = code.positions(_grid(code, column) if values is None else values)
         if grid.ndim != 1 or not len(grid) or np.isnan(grid).any():
             raise ValueError(f"values must be a list of values of {code.label}, got {values!r}")
         if feature in ("prediction", "lower", "upper"):
             raise ValueError(
                 f"{code.label} has the name of a column of the result: pass its index as feature"
             )
-        means, bands = [], []
-        for value in grid:
-            x, r = moving.rows(np.full(len(moving), value))
+        means, bands, moved = [], [], [*columns]
+        for value in code.values_at(grid):
+            moved[at] = code.filled(column, value)
+            x, r = self.encoding_(moved)
             p = self._of_rows(x, r)
             means.append(p.mean())
             if self.rows_behind_ is not None:
@@ -266,12 +273,13 @@ class Answers(MonotoneEstimator):
         return MovingColumn(self.encoding_, columns, at)
 
 
-def _grid(moving: MovingColumn) -> Any:
+def _grid(code: ColumnEncoding, column: Column) -> Any:
     """Values for a curve: all levels, or those between the outer percentiles."""
-    if moving.code.kind != "number":
-        return moving.code.levels
-    given = moving.values[~np.isnan(moving.values)]
-    low, high = np.quantile(given, [0.01, 0.99]) if len(given) else [moving.code.loc] * 2
+    if code.kind != "number":
+        return code.seen
+    values = code.numbers(column)
+    given = values[~np.isnan(values)]
+    low, high = np.quantile(given, [0.01, 0.99]) if len(given) else [code.loc] * 2
     return np.unique(np.linspace(float(low), float(high), 41))
 
 

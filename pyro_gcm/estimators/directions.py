@@ -67,18 +67,22 @@ def _chosen(wanted: Any, count: int, names: Sequence[str] | None) -> list[bool]:
     return [place in places for place in range(count)]
 
 
-def index_of(feature: Any, encoding: TableEncoding, names: Sequence[str] | None) -> int:
-    """The index of a constrained column, by its name or its index.
+def index_of(
+    feature: Any, encoding: TableEncoding, names: Sequence[str] | None, *, free: bool = False
+) -> int:
+    """The index of a column, by its name or its index.
 
+    :param free: whether it may be one without a direction.
     :raises ValueError: for another one.
     """
     known = None if names is None else list(names)
-    place = _place(feature, known)
-    if isinstance(place, bool) or place not in encoding.revenues:
-        raise ValueError(
-            "feature must be a column with a direction in monotonic_cst, one of "
-            f"{[known[j] if known else j for j in encoding.revenues]}, got {shown(feature)}"
-        )
+    place, these = _place(feature, known), encoding.revenues
+    if free:
+        these = [*range(len(encoding.columns))]
+    if isinstance(place, bool) or place not in these:
+        kind = "a column" if free else "a column with a direction in monotonic_cst"
+        named = [known[j] if known else j for j in these]
+        raise ValueError(f"feature must be {kind}, one of {named}, got {shown(feature)}")
     return int(place)
 
 

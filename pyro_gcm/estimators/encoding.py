@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -170,10 +170,10 @@ class ColumnEncoding:
         """
         if self.kind == "number":
             return as_tensor("values", values).double().cpu().numpy()
-        unknown = [value for value in values if value not in self.levels]
+        unknown = [value for value in values if value not in self.seen]
         if unknown:
-            raise ValueError(f"{self.label} has the levels {self.levels}, got {unknown}")
-        return np.array([self.levels.index(value) for value in values], dtype=np.float64)
+            raise ValueError(f"{self.label} has the levels {self.seen}, got {unknown}")
+        return np.array([self.seen.index(value) for value in values], dtype=np.float64)
 
     def next_level(
         self, positions: npt.NDArray[np.float64], below: bool
@@ -188,9 +188,16 @@ class ColumnEncoding:
         """Numbers as values of the column; None where a category has no such level."""
         if self.kind == "number":
             return positions
-        last = len(self.levels) - 1
-        found = [self.levels[int(at)] if 0 <= at <= last else None for at in positions]
+        last = len(self.seen) - 1
+        found = [self.seen[int(at)] if 0 <= at <= last else None for at in positions]
         return np.array(found, dtype=object)
+
+    def filled(self, column: Column, value: Any) -> Column:
+        """The column with one of its values in all rows."""
+        rows = len(column.is_missing)
+        if self.kind == "number":
+            return replace(column, numbers=np.full(rows, float(value)), labels=None)
+        return replace(column, numbers=None, labels=np.full(rows, value, dtype=object))
 
     def _checked_labels(self, column: Column) -> npt.NDArray[np.object_]:
         labels = column.as_labels()

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix, share, vector
@@ -153,6 +154,8 @@ def _weighted_quantiles(
 
 #: Height of the histogram of the rows, as a share of the axes.
 _HISTOGRAM = 0.18
+#: Levels with a name below the axis, and letters of names that have room beside each other.
+_TICKS, _LETTERS = 12, 44
 
 
 def plot_feature_curve(
@@ -189,11 +192,15 @@ def plot_feature_curve(
     )
     ax = axes_or_new(ax)
     drawn = [*prediction]
-    marker = "o" if levels else None
-    ax.plot(places, prediction, color=PALETTE[0], marker=marker, label="mean prediction")
+    style: Any = {"marker": "o", "markersize": 4, "linestyle": "none"} if levels else {}
+    ax.plot(places, prediction, color=PALETTE[0], label="mean prediction", **style)
     if "lower" in curve:
         low, high, name = curve["lower"], curve["upper"], legend_name(band_name)
-        ax.fill_between(places, low, high, color=PALETTE[0], alpha=0.2, linewidth=0, label=name)
+        band: Any = {"color": PALETTE[0], "alpha": 0.2, "label": name}
+        if levels:
+            ax.vlines(places, low, high, linewidth=6, **band)
+        else:
+            ax.fill_between(places, low, high, linewidth=0, **band)
         drawn += [*low, *high]
     if base_rate is not None:
         ax.axhline(base_rate, color=GREY, linestyle="--", linewidth=1, label="rate in these rows")
@@ -206,7 +213,12 @@ def plot_feature_curve(
         ax.update_datalim([(places[0], foot)])
         ax.autoscale_view()
     if levels:
-        ax.set_xticks(places, [str(value) for value in levels], **AS_IT_IS)
+        every = 1 + (len(levels) - 1) // _TICKS
+        names, longest = [str(value) for value in levels[::every]], max(map(len, map(str, levels)))
+        tilted: Any = {"rotation": 30, "ha": "right"} if longest * len(names) > _LETTERS else {}
+        ax.set_xticks(places[::every], names, **AS_IT_IS, **tilted)
+    elif (places == places.round()).all():
+        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))  # no half of a count
     ax.set_xlabel(feature_name or str(curve.columns[0]))
     ax.set_ylabel(outcome_name or "prediction")
     if percent:

@@ -1,4 +1,4 @@
-"""How predictions move with the columns that have a direction: curves, the audit, three rows."""
+"""How predictions move with the columns: curves, the audit, three rows and what raises them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pyro_gcm.plots.directions import draw_worst_pair
 from pyro_gcm.report.page import Block, Figure, Figures, Paragraph, Section, Table, drawn
 from pyro_gcm.report.subject import Subject, amount, counted, listed, percent, quoted, shortened
 
-#: Rows over which curves are means, at most; columns that are drawn, at most.
-_ROWS, _MOST = 1_000, 24
+#: Columns that are drawn, at most, with a direction and without; levels of one that is free.
+_MOST, _FREE, _LEVELS = 24, 6, 12
 #: Different values of a column up to which the curve has a point at each; points of other curves.
 _FEW, _POINTS = 15, 25
 
@@ -23,26 +23,30 @@ _FEW, _POINTS = 15, 25
 def curves(subject: Subject) -> Section:
     """The section on response curves."""
     title = "How the prediction moves with each column"
-    if subject.lacks:
+    if not subject.is_strict:
         text = f"{subject.lacks}, so no response curve is drawn."
         return Section("curves", title, [Paragraph(text, "note")])
-    X, names = subject.X.iloc[subject.sample(_ROWS)], list(subject.directions)
-    drawn_curves = {name: _values(subject, X, name) for name in names[:_MOST]}
+    X, names = subject.X.iloc[subject.sample()], list(subject.directions)
+    codes = dict(zip(map(str, X), subject.estimator.encoding_.columns, strict=True))
+    can_move = [name for name, code in codes.items() if code.kind == "number" or code.seen]
+    free = [c for c in subject.importance.index if c in can_move and c not in subject.directions]
+    drawn_curves = {name: _values(subject, X, name) for name in [*names[:_MOST], *free[:_FREE]]}
     numbers = np.concatenate([curve.iloc[:, 1:] for curve in drawn_curves.values()])
     room = np.ptp(numbers) or abs(numbers.max()) or 1.0
     limits = numbers.min() - 0.25 * room, numbers.max() + 0.1 * room
     blocks: list[Block] = [
         Paragraph(
-            f"Each curve is the average prediction over {subject.sampled(_ROWS)} as one "
-            "column takes other values and all others stay as they are; all have one scale. Grey "
-            "bars at the foot show how many of the rows have which value; where there are none, "
-            "these rows cannot check the curve."
+            f"Each curve is the average prediction over {subject.sampled()} as one "
+            "column takes other values and all others stay as they are (partial dependence); all "
+            "have one scale. Columns with a direction come first, then the free ones that matter "
+            "most. Grey bars at the foot show how many of the rows have which value; where there "
+            "are none, these rows cannot check the curve."
         ),
         Paragraph(
             f"The band around a curve is as wide as if each prediction had been observed in "
-            f"{amount(subject.estimator.rows_behind_)} rows, and is to hold the true curve at "
-            f"{percent(subject.level)} of its values. It does not say how far single outcomes lie "
-            "from the curve."
+            f"{amount(round(subject.estimator.rows_behind_))} rows, and is to hold the true curve "
+            f"at {percent(subject.level)} of its values. It does not say how far single outcomes "
+            "lie from the curve."
             if subject.band
             else "There are no bands: the model has no members."
         ),
@@ -56,20 +60,23 @@ def curves(subject: Subject) -> Section:
 
 def _values(subject: Subject, X: pd.DataFrame, name: str) -> pd.DataFrame:
     """The curve of a column at all of few values, or at some between the outer percentiles."""
-    place, grid, values = subject.place(name), None, X[name].dropna()
+    place, values = subject.place(name), X[name].dropna()
+    grid: Any = None
     if subject.estimator.encoding_.columns[place].kind == "number" and len(values):
         grid = np.unique(values.to_numpy(np.float64))
         if len(grid) > _FEW:
             low, high = np.quantile(values.to_numpy(np.float64), [0.01, 0.99])
             grid = np.linspace(low, high, _POINTS) if low < high else grid[:: len(grid) // _FEW]
+    elif name not in subject.directions:
+        seen = subject.estimator.encoding_.columns[place].seen
+        frequent = set(values.value_counts().index[:_LEVELS])
+        grid = [level for level in seen if level in frequent] or seen[:_LEVELS]
     return subject.estimator.response_curve(X, place, grid, level=subject.level)
 
 
 def _curve(
     subject: Subject, X: pd.DataFrame, name: str, curve: pd.DataFrame, limits: tuple[float, float]
 ) -> Figure:
-    from matplotlib.ticker import MaxNLocator
-
     first, last, value = curve.iloc[0], curve.iloc[-1], subject.value
 
     def draw(ax: Any) -> None:
@@ -78,7 +85,7 @@ def _curve(
         plot_feature_curve(curve, rows=X[name], ax=ax, **names)
         ax.set_ylim(limits)
         if pd.api.types.is_numeric_dtype(curve.iloc[:, 0]):
-            ax.xaxis.set_major_locator(MaxNLocator(5))
+            ax.locator_params(axis="x", nbins=5, integer=pd.api.types.is_integer_dtype(X[name]))
             if 1e4 <= abs(last.iloc[0]) < 1e9:
                 ax.xaxis.set_major_formatter("{x:,.0f}")
 
@@ -86,8 +93,13 @@ def _curve(
         f"From {amount(first.iloc[0])} to {amount(last.iloc[0])} the average prediction goes "
         f"from {value(first['prediction'])} to {value(last['prediction'])}."
     )
-    verb = "rise" if subject.directions[name] > 0 else "fall"
-    caption = f"{quoted(name)}: the {subject.short} can only {verb}. {moves}"
+    if sign := subject.directions.get(name):
+        caption = f"{quoted(name)}: the {subject.short} can only {'rise' if sign > 0 else 'fall'}."
+    else:
+        low, high = curve["prediction"].min(), curve["prediction"].max()
+        caption = f"{quoted(name)}, a free column."
+        moves = f"The average prediction lies between {value(low)} and {value(high)}."
+    caption += f" {moves}"
     return drawn(draw, f"Response curve of {quoted(name)}. {moves}", caption)
 
 
@@ -140,50 +152,103 @@ def audited(subject: Subject) -> Section:
 _PLACES = {
     "A row with a low prediction": 0.05,
     "A typical row": 0.5,
-    "A row with a high prediction": 0.95,
+    "The row with the highest prediction": 1.0,
 }
+#: Rows whose reasons are counted, and columns of a table without a direction, at most.
+_REASONS, _OTHERS = 300, 6
 
 
 def explained(subject: Subject) -> Section:
-    """The section on three rows."""
+    """The section on three rows, and on what raises the predictions of the highest ones."""
     title, estimator = "Three rows explained", subject.estimator
     if subject.lacks:
         text = f"{subject.lacks}, so the model cannot say which value would change a prediction."
         return Section("rows-explained", title, [Paragraph(text, "note")])
     order = np.argsort(subject.predictions, kind="stable")
     rows = [int(order[round(share * (len(order) - 1))]) for share in _PLACES.values()]
-    X, level = subject.X.iloc[rows], subject.average
-    if subject.is_share:  # `required` asks for a share that is neither 0 nor 1
-        level = min(max(level, 1e-9), 1.0 - 1e-9)
+    X, short, value, level = subject.X.iloc[rows], subject.short, subject.value, subject.at
     bands = estimator.predict_bands(X, subject.level) if subject.band else None
     columns = {name: _column(subject, X, name, level) for name in subject.directions}
-    short, value = subject.short, subject.value
+    raised = _raised(subject, X)
+    average = "" if subject.threshold is not None else ", the average of these rows"
     blocks: list[Block] = [
         Paragraph(
-            f"For each column with a direction: between which ends the {short} of the row moves as "
-            "this column alone takes the values of the training rows, and at which value of this "
-            f"column alone the {short} is {value(level)}, the average of these rows."
+            f"“Raises” is how much higher the {short} of the row is than with the typical value of "
+            "this column alone (the middle number, or the most frequent level) in its place. For "
+            f"columns with a direction, “ends” are those between which the {short} moves as this "
+            "column alone takes the values of the training rows, and the last entry is the value "
+            f"of this column alone at which the {short} is {value(level)}{average}."
         )
     ]
     for place, (name, row) in enumerate(zip(_PLACES, rows, strict=True)):
         p, given = value(subject.predictions[row]), X.iloc[place]
-        text = f"{name}, row {row + 1:,}: the {subject.prediction} is {p}"
+        text = f"{name}, row {subject.X.index[row]}: the {subject.prediction} is {p}"
         if bands is not None:
-            low, high = value(bands.lower[place]), value(bands.upper[place])
-            text += f" ({low} to {high})"
-        widest = max(columns, key=lambda name: columns[name][place][1] - columns[name][place][0])
-        text += f". The column that can move it most is {quoted(widest)}."
-        others = [f"{column} {amount(v)}" for column, v in given.items() if column not in columns]
-        text += f" Its other columns: {listed(others, 12)}." if others else ""
-        table = [
-            [column, amount(given[column]), f"{value(low)} to {value(high)}", needed]
-            for column, answers in columns.items()
-            for low, high, needed in [answers[place]]
+            text += f" ({value(bands.lower[place])} to {value(bands.upper[place])})"
+        by_size = raised.iloc[place].abs().sort_values(ascending=False, kind="stable").index
+        others = [column for column in by_size if column not in columns][:_OTHERS]
+        table = []
+        for column in [c for c in by_size if c in columns or c in others]:
+            entry = [
+                str(column),
+                amount(given[column]),
+                _signed(subject, raised[column].iloc[place]),
+            ]
+            if column in columns:
+                low, high, needed = columns[column][place]
+                table.append([*entry, f"{value(low)} to {value(high)}", needed])
+            else:
+                table.append([*entry, "free", ""])
+        heads = ["Column", "Value", "Raises", f"Ends of the {short}", f"For {value(level)}"]
+        title_of = f"Row {subject.X.index[row]}, column by column"
+        blocks += [Paragraph(f"{text}."), Table(title_of, heads, table, (1, 2, 3, 4))]
+    return Section("rows-explained", title, [*blocks, *_reasons(subject, order)])
+
+
+def _signed(subject: Subject, change: float) -> str:
+    """A change of a prediction, with its sign."""
+    if subject.is_share:
+        return f"{100.0 * change:+.1f} points" if abs(change) >= 5e-4 else "0"
+    return ("+" if change > 0.0 else "") + amount(change)
+
+
+def _raised(subject: Subject, X: pd.DataFrame) -> pd.DataFrame:
+    """How much higher the prediction of each row is than with the typical value of a column."""
+    moved = []
+    for name, value in subject.typical.items():
+        moved.append(X.copy())
+        moved[-1][name] = value
+    found = monotone_prediction(subject.estimator, pd.concat([X, *moved])).reshape(-1, len(X))
+    return pd.DataFrame((found[0] - found[1:]).T, columns=[*subject.typical])
+
+
+def _reasons(subject: Subject, order: Any) -> list[Block]:
+    """Which columns raise the predictions of the rows at or above the level most often."""
+    above = order[subject.predictions[order] >= subject.at][::-1][:_REASONS]
+    raised = _raised(subject, subject.X.iloc[above])
+    if raised.empty:
+        return []
+    places = raised.rank(axis=1, ascending=False, method="first").where(raised > 0.0)
+    table = [
+        [
+            str(name),
+            amount(subject.typical[name]),
+            percent(float((places[name] == 1).mean())),
+            percent(float((places[name] <= 3).mean())),
+            _signed(subject, float(raised[name].mean())),
         ]
-        heads = ["Column", "Value", f"Ends of the {short}", f"For {value(level)}"]
-        columns_of_row = Table(f"Row {row + 1:,}, column by column", heads, table, (1, 2, 3))
-        blocks += [Paragraph(text), columns_of_row]
-    return Section("rows-explained", title, blocks)
+        for name in (places <= 3).mean().sort_values(ascending=False, kind="stable").index[:10]
+    ]
+    what = f"the {counted(len(above), 'row')} with the highest {subject.short}"
+    text = f"What raises {what}, all of them {subject.value(subject.at)} or more:"
+    heads = [
+        "Column",
+        "Typical value",
+        "First reason",
+        "Among the first three",
+        "Raises on average",
+    ]
+    return [Paragraph(text), Table("Reasons", heads, table, (1, 2, 3, 4))]
 
 
 def _column(

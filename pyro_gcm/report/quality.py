@@ -12,6 +12,7 @@ import pandas as pd
 from pyro_gcm.diagnostics import kaplan_meier, reliability_curve
 from pyro_gcm.plots import plot_reliability, plot_survival
 from pyro_gcm.plots.axes import GREY, PALETTE, ticks_of_shares
+from pyro_gcm.report.decisions import ranking
 from pyro_gcm.report.page import Block, Fact, Facts, Figure, Figures, Paragraph, drawn
 from pyro_gcm.report.subject import Subject, amount, counted, listed, percent, quoted, shortened
 
@@ -21,20 +22,17 @@ _MOST = 4
 
 def of_classes(subject: Subject) -> tuple[list[Block], str]:
     """Blocks on a classifier, and a sentence."""
-    estimator, p, scores = subject.estimator, subject.predictions, subject.scores
+    estimator, p = subject.estimator, subject.predictions
     event = subject.y == estimator.classes_[estimator.event_column_]
     rate, happening = float(event.mean()), subject.happening()
+    held = "held-out rows" if subject.held_out else "rows"
     base_rate = Fact(percent(rate), "base rate", f"Share of these rows in which {happening}.")
-    in_short = f"In {percent(rate)} of these rows {happening}"
+    in_short = f"In {percent(rate)} of these {held} {happening}"
     auc: list[Fact] = []
-    if "auc" in scores:
-        meaning = (
-            f"Of 100 pairs of a row with the event and one without, {100 * scores['auc']:.0f} are "
-            "in the right order. 50 is chance."
-        )
-        auc = [Fact(f"{scores['auc']:.3f}", "AUC", meaning)]
-        in_short += f"; the AUC is {scores['auc']:.3f} (0.5 is chance, 1 is best)"
-    facts = [base_rate, *auc, *_label_scores(subject, np.array([1.0 - rate, rate]))]
+    if "auc" in subject.scores:
+        auc, words = ranking(p, event)
+        in_short += f"; {words}"
+    facts = [*auc, base_rate, *_label_scores(subject, np.array([1.0 - rate, rate]))]
     curve = reliability_curve(p, event.astype(float), bins=10)
     distance = (curve["observed"] - curve["predicted"]).abs()
     close = int((distance <= 2.0 * curve["standard_error"]).sum())

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pyro_gcm._utils.files import check_writable, usable, write_file
 from pyro_gcm._utils.torch_state import one_thread
-from pyro_gcm._utils.validation import positive_int, seed_of, share, shown, told_once
+from pyro_gcm._utils.validation import number, positive_int, seed_of, share, shown, told_once
 from pyro_gcm.data.tables import as_frame
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.kinds import outcomes_of
+from pyro_gcm.report.columns import groups, importance, table_of_columns
+from pyro_gcm.report.decisions import decisions
 from pyro_gcm.report.directions import audited, curves, explained
 from pyro_gcm.report.page import Block, Paragraph, Section, Table, page
 from pyro_gcm.report.quality import of_classes, of_levels, of_numbers, of_times
-from pyro_gcm.report.subject import Subject, amount, counted, listed, percent, quoted
+from pyro_gcm.report.subject import Subject, amount, counted, listed, quoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,6 +56,10 @@ def write_report(
     source: str | None = None,
     folder: str | None = None,
     card: Mapping[str, Any] | None = None,
+    at: float | None = None,
+    by: Any = None,
+    profile: Mapping[str, Any] | None = None,
+    held_out: bool = False,
     pairs: int = 20_000,
     level: float = 0.9,
     seed: int = 0,
@@ -64,8 +68,9 @@ def write_report(
     """Write a report on a fitted estimator into one HTML file that needs nothing else.
 
     It says in plain words what the model predicts, which directions were imposed, how good and how
-    calibrated predictions are where outcomes are given, how they move with each constrained column,
-    what an audit found, three rows explained, and how the model was made. Pictures are inside the
+    calibrated predictions are where outcomes are given, what a threshold does, which columns
+    matter, how predictions move with them, what an audit found, three rows explained, groups side
+    by side, and how the model was made. Pictures are inside the
     file. The same call writes the same bytes on the same machine.
 
     :param estimator: a fitted estimator of `pyro_gcm.estimators` that saw a DataFrame with names.
@@ -79,6 +84,11 @@ def write_report(
     :param source: where the rows come from, such as the name of a file.
     :param folder: where the estimator was loaded from; `card`: its card, as `io.read_card` returns
         it.
+    :param at: the probability, or mean, that decides: costs and explained rows are about it; by
+        default the average prediction.
+    :param by: a label for each row, [n], whose groups are compared; a Series with its name.
+    :param profile: of the training rows, as `profile_of` returns it, with which these are compared.
+    :param held_out: whether the model has seen none of these rows, which the report then says.
     :param pairs: of the audit, at most.
     :param level: of the bands.
     :param seed: of the audit, and of the rows that are drawn where a part of them is enough.
@@ -106,12 +116,17 @@ def write_report(
         source=source,
         folder=folder,
         card=card,
+        threshold=_threshold(estimator, at),
+        by=_labels(by, len(X)),
+        profile=profile or {},
+        held_out=held_out,
         pairs=positive_int("pairs", pairs, minimum=3),
         level=share("level", level),
         seed=seed_of(seed),
     )
     options: Any = {"desc": "report", "disable": not progress, "delay": 2, "unit": "part"}
-    sections = [section(subject) for section in tqdm(_SECTIONS, **options)]
+    made = [section(subject) for section in tqdm(_SECTIONS, **options)]
+    sections = [section for section in made if section is not None]
     about = subject.prediction if subject.is_share else f"model of {target}"
     write_file(path, page(title or f"Report on the {about}", sections).encode())
     return WrittenReport(path, [part.title for part in sections], subject.scores, subject.audit)
@@ -127,10 +142,27 @@ def _rows(estimator: Any, X: Any) -> pd.DataFrame:
     table = as_frame(X)
     if table is None:
         raise TypeError(f"X must be a DataFrame, got {shown(X)}")
-    frame: pd.DataFrame = table.to_pandas()[list(names)].reset_index(drop=True)
+    frame: pd.DataFrame = table.to_pandas()[list(names)]
     if len(frame) < 10:
         raise ValueError(f"X must have at least 10 rows, got {len(frame)}")
     return frame
+
+
+def _threshold(estimator: Any, at: float | None) -> float | None:
+    if at is None:
+        return None
+    return (share if estimator.predicts_probability else number)("at", at)
+
+
+def _labels(by: Any, rows: int) -> pd.Series[Any] | None:
+    import pandas as pd
+
+    if by is None:
+        return None
+    labels: pd.Series[Any] = pd.Series(by).reset_index(drop=True)
+    if len(labels) != rows:
+        raise ValueError(f"by must have one entry for each of the {rows} rows, got {len(labels)}")
+    return labels.rename(str(labels.name or "by"))
 
 
 def _quality(subject: Subject) -> Section:
@@ -143,13 +175,21 @@ def _quality(subject: Subject) -> Section:
         )
         return Section("quality", title, [Paragraph(text, "note")])
     blocks, in_short = _QUALITY_OF[subject.kind](subject)
-    return Section("quality", title, blocks, in_short)
+    if subject.held_out:
+        known = "The model was fitted without these rows, so the scores are fair."
+    else:
+        known = (
+            "The report cannot know whether these rows are among those that the model was fitted "
+            "to. If they are, the scores flatter it: judge a model on rows that it has not seen."
+        )
+    return Section("quality", title, [*blocks, Paragraph(known, "note")], in_short)
 
 
 def _prediction(subject: Subject) -> Section:
     """The section on the prediction, the rows and the columns."""
     rows, fitted = counted(len(subject.X), "row"), subject.estimator.training_.get("rows")
     rows += f" of the file {subject.source}" if subject.source else ""
+    rows += ", which were held out of the training" if subject.held_out else ""
     text = f"For each row the model predicts the {subject.prediction}. This report looks at {rows}."
     text += f" The model was fitted to {counted(fitted, 'row')}." if fitted else ""
     count = counted(len(subject.directions), "column")
@@ -174,30 +214,8 @@ def _prediction(subject: Subject) -> Section:
     can = "can" if subject.is_strict else "is assumed to"
     directions = f"It {can} {' and '.join(moves)}." if moves else "No direction was imposed."
     in_short = f"For {rows}, the model predicts the {subject.prediction}. {directions}"
-    blocks: list[Block] = [Paragraph(text), Paragraph(imposed), _columns(subject)]
+    blocks: list[Block] = [Paragraph(text), Paragraph(imposed), *table_of_columns(subject)]
     return Section("prediction", "What the model predicts", blocks, in_short)
-
-
-def _columns(subject: Subject) -> Table:
-    """All columns, those with a direction first."""
-    can = "can only" if subject.is_strict else "assumed to"
-    codes = list(zip(subject.X.columns, subject.estimator.encoding_.columns, strict=True))
-    rows = []
-    for name, code in sorted(codes, key=lambda pair: pair[1].sign == 0):
-        column, outside = subject.X[name], ""
-        if code.kind != "number":
-            trained = listed([str(level) for level in code.seen], 6) if code.seen else ""
-        else:
-            trained = f"{amount(code.low)} to {amount(code.high)}"
-            if subject.is_boolean(str(name)) and code.low < code.high:
-                trained = "false and true"
-            numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
-            outside = percent(float(((numbers < code.low) | (numbers > code.high)).mean()))
-        direction = {1: f"{can} rise", -1: f"{can} fall", 0: "free"}[code.sign]
-        rows.append([str(name), direction, trained, percent(column.isna().mean()), outside])
-    heads = ["Column", f"The {subject.short}", "In the training rows", "Missing here", "Beyond"]
-    title = "Columns of the model. “Beyond” is the share of these rows outside the training range."
-    return Table(title, heads, rows, (3, 4))
 
 
 def _model_card(subject: Subject) -> Section:
@@ -233,6 +251,8 @@ def _model_card(subject: Subject) -> Section:
 def _noted(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Names and values of all numbers, texts and short lists, at any depth."""
     for key, value in metrics.items():
+        if key == "rows_of_fit":  # which are for programs
+            continue
         values = value if isinstance(value, list) else [value]
         if isinstance(value, Mapping):
             yield from _noted(value)
@@ -248,4 +268,7 @@ _QUALITY_OF = {
     "survival": of_times,
 }
 #: One for each question of the reader, in the order of the report.
-_SECTIONS = (_prediction, _quality, curves, audited, explained, _model_card)
+_SECTIONS = (
+    *(_prediction, _quality, decisions, importance, curves, audited, explained, groups),
+    _model_card,
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ import pandas as pd
 from pyro_gcm.audit import MonotonicityAudit, audit_table
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.kinds import kind_of, monotone_prediction, scores
+from pyro_gcm.estimators.targets import places_of
 
 Array = npt.NDArray[np.float64]
 
@@ -29,6 +30,10 @@ class Subject:
     :param source, folder: of the rows and of the model; `card`: its card.
     :param pairs: of the audit, at most.
     :param level: of the bands.
+    :param threshold: the prediction that decides, or None.
+    :param by: a label for each row, whose groups stand side by side, or None.
+    :param profile: of the training rows, see `report.columns.profile_of`.
+    :param held_out: whether these rows are known to have been held out of the training.
     """
 
     estimator: Any
@@ -42,6 +47,10 @@ class Subject:
     pairs: int = 20_000
     level: float = 0.9
     seed: int = 0
+    threshold: float | None = None
+    by: pd.Series[Any] | None = None
+    profile: Mapping[str, Any] = field(default_factory=dict)
+    held_out: bool = False
 
     # The model and the rows
 
@@ -79,6 +88,54 @@ class Subject:
         """The mean prediction."""
         return float(self.predictions.mean())
 
+    @property
+    def at(self) -> float:
+        """The prediction against which rows are explained: the one that decides, or the average."""
+        if self.threshold is not None:
+            return self.threshold
+        # `required` asks for a share that is neither 0 nor 1.
+        return min(max(self.average, 1e-9), 1.0 - 1e-9) if self.is_share else self.average
+
+    @cached_property
+    def observed(self) -> Array | None:
+        """What a prediction is the mean of, [n], float64; None without outcomes, and of times."""
+        if self.y is None or self.kind == "survival":
+            return None
+        if self.kind == "classifier":
+            return np.asarray(
+                self.y == self.estimator.classes_[self.estimator.event_column_], float
+            )
+        if self.kind == "ordinal":
+            return places_of(self.y, self.estimator.classes_).astype(float)
+        return np.asarray(self.y, np.float64)
+
+    @cached_property
+    def importance(self) -> pd.Series[float]:
+        """Mean absolute change of the prediction as a column is shuffled, by name, from the top."""
+        from sklearn.inspection import permutation_importance
+
+        X = self.X.iloc[self.sample()]
+
+        def minus_change(estimator: Any, moved: pd.DataFrame, p: Array) -> float:
+            return -float(np.abs(monotone_prediction(estimator, moved) - p).mean())
+
+        options: Any = {"scoring": minus_change, "n_repeats": 2, "random_state": self.seed}
+        p = monotone_prediction(self.estimator, X)
+        found = permutation_importance(self.estimator, X, p, **options).importances_mean
+        names = pd.Index([str(name) for name in X])
+        return pd.Series(found, names).sort_values(ascending=False, kind="stable")
+
+    @cached_property
+    def typical(self) -> dict[str, Any]:
+        """The middle number, or the most frequent value, of each column that has any, by name."""
+        found: dict[str, Any] = {}
+        for name in map(str, self.X):
+            values = self.X[name].dropna()
+            if len(values):
+                is_number = pd.api.types.is_numeric_dtype(values) and values.dtype != bool
+                found[name] = values.median() if is_number else values.mode().iloc[0]
+        return found
+
     @cached_property
     def scores(self) -> dict[str, float]:
         """The scores on these rows, by name; none without outcomes."""
@@ -101,7 +158,7 @@ class Subject:
     def band(self) -> str:
         """The name of a band; empty if there are no bands."""
         rows = self.estimator.rows_behind_
-        return "" if rows is None else f"{percent(self.level)} band, of {amount(rows)} rows"
+        return "" if rows is None else f"{percent(self.level)} band, of {rows:.0f} rows"
 
     def place(self, name: str) -> int:
         """The index of a column."""
@@ -113,13 +170,13 @@ class Subject:
 
         return infer_dtype(self.X.iloc[:, self.place(name)], skipna=True) == "boolean"
 
-    def sample(self, most: int) -> npt.NDArray[np.intp]:
+    def sample(self, most: int = 1_000) -> npt.NDArray[np.intp]:
         """Positions of all rows, or of so many that are drawn at random."""
         if len(self.X) <= most:
             return np.arange(len(self.X))
         return np.sort(np.random.default_rng(self.seed).permutation(len(self.X))[:most])
 
-    def sampled(self, most: int) -> str:
+    def sampled(self, most: int = 1_000) -> str:
         """Return the phrase for the rows of `sample`."""
         if len(self.X) <= most:
             return counted(len(self.X), "row")
@@ -211,7 +268,7 @@ def listed(texts: Sequence[str], most: int = 8) -> str:
     """Texts in a sentence, the first ones where there are many."""
     if len(texts) > most:
         return f"{', '.join(texts[:most])} and {len(texts) - most} more"
-    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+    return "".join(texts) if len(texts) < 2 else f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
 def quoted(name: object) -> str:

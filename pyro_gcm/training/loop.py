@@ -107,6 +107,10 @@ class Training:
                     bar.update()
                     bar.set_postfix(loss=f"{loss:.4f}")
                     self._save()
+                if self._has_stopped():
+                    bar.set_postfix_str(
+                        f"loss={loss:.4f}, stopped early, best epoch {self.best[1]}"
+                    )
             except KeyboardInterrupt as error:
                 if self.path is None:
                     raise

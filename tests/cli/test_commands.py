@@ -175,6 +175,27 @@ def test_levels_in_order_have_a_direction() -> None:
     assert curve.table["prediction"].is_monotonic_increasing
 
 
+def test_a_column_that_counts_the_rows_is_left_out_unless_it_has_a_direction() -> None:
+    data = table().assign(number=range(5, 65), jumps=range(0, 120, 2))
+    data.to_csv("counted.csv", index=False)
+    done = fit("classifier", "--out=left", data="counted.csv")
+    assert [*pyro_gcm.load("left").feature_names_in_] == ["income", "debt", "owner", "job", "jumps"]
+    assert "│ number  │ whole number   │ ignored" in done.out
+    assert fit("classifier", "--decreasing=number", "--out=kept", data="counted.csv").code == 0
+    assert "number" in pyro_gcm.load("kept").feature_names_in_
+
+
+def test_free_columns_have_curves(models: Models) -> None:
+    options = models("classifier"), "data.csv", "--column=job"
+    curve = run("surface", *options, "--mean").table
+    assert curve["job"].tolist() == ["clerk", "farmer", "smith"]
+    model, X = pyro_gcm.load(models("classifier")), rows()
+    X = X[list(model.feature_names_in_)]
+    mean = model.predict_proba(X.assign(job="smith"))[:, 1].mean()
+    assert curve["prediction"][2] == pytest.approx(mean, rel=1e-6)
+    assert run("plot", *options, "--out=job.svg").code == 0
+
+
 def test_digits_of_many_levels_stay_text() -> None:
     data = pd.DataFrame({"debt": range(120), "zip": [f"{at:05d}" for at in range(60)] * 2})
     data.assign(default=data["zip"].gt("00030")).to_csv("zips.csv", index=False)

@@ -187,7 +187,7 @@ WRONG = {
     f"predict {ASK} --out=a.txt": "--out must end in .csv, .parquet, .arrow, .feather, got a.txt",
     f"predict {ASK} --out=data.csv": "--out must be another file than the ones that are read, got ",
     f"predict {ASK} --quantiles=0.5": "--quantiles is for models of numbers and times, got a ",
-    f"surface {ASK} --column=job --values=a": "--column must have a direction (these have: income",
+    f"required {ASK} --column=job --probability=0.1": "--column must have a direction (these",
     f"required {ASK} --column=dept --probability=0.1": "has no column 'dept'; did you mean 'debt'",
     "fit new.csv --target=a": "DATA must be a file, and there is no new.csv (there are: bad.",
     f"surface {ASK} --column=debt --values=0:10": "or low:high:count, such as 0:100:11, got '0:10'",
@@ -272,7 +272,7 @@ def test_a_column_with_one_value_is_warned_of() -> None:
 
 
 def test_of_many_columns_the_first_are_shown_and_all_are_read() -> None:
-    many = pd.DataFrame({f"x{at}": range(60) for at in range(200)})
+    many = pd.DataFrame({f"x{at}": range(60, 0, -1) for at in range(200)})
     pd.concat([table()[["debt", "default"]], many], axis=1).to_csv("wide.csv", index=False)
     done = run("fit", "wide.csv", "--target=default", "--increasing=debt", "--out=new", *QUICK)
     assert "│ x97 " in done.out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 from collections.abc import Callable
@@ -42,6 +43,34 @@ def test_outcomes_are_read_as_fit_read_them(models: Models) -> None:
     predicted = run("predict", "first", "data.csv").table["class"]
     assert done.json["scores"]["accuracy"] == (predicted == data["default"]).mean()
     assert "“default” is “no”" in Path("report.html").read_text(encoding="utf-8")
+
+
+def test_the_report_is_about_the_rows_that_fit_held_out() -> None:
+    assert fit("classifier", "--test-share=0.4", "--out=held").code == 0
+    data, page = pd.read_csv("data.csv"), Path("report.html")
+    data[::-1].to_csv("turned.csv", index=False)
+    done = run("report", "held", "turned.csv", *QUICK, "--by=owner", "--at=0.3")
+    assert done.code == 0, done.err
+    assert done.json["rows"] == 24
+    noted = pyro_gcm.io.read_card("held")["metrics"]["table"]
+    assert done.json["scores"] == pytest.approx(noted["scores"], rel=1e-12)
+    text = page.read_text(encoding="utf-8")
+    for words in ("24 rows of the file turned.csv, which were held out", "Groups by “owner”"):
+        assert words in text
+    assert "The model was fitted without these rows" in text
+    assert "Drift is the population stability index" in text
+    # Rows with other values are new, and copies of training rows are not held out.
+    data.assign(debt=data["debt"] + 1.0).to_csv("new.csv", index=False)
+    assert run("report", "held", "new.csv", *QUICK).json["rows"] == 60
+    assert "The report cannot know whether these rows" in page.read_text(encoding="utf-8")
+    pd.concat([data] * 2).to_csv("twice.csv", index=False)
+    assert fit("classifier", "--test-share=0.4", "--out=twice", data="twice.csv").code == 0
+    rows = run("report", "twice", "twice.csv", *QUICK).json["rows"]
+    kept = np.frombuffer(
+        base64.b64decode(pyro_gcm.io.read_card("twice")["metrics"]["rows_of_fit"]["held_out"]),
+        np.uint64,
+    )
+    assert rows == 2 * len(kept) < 48  # of both copies, or of neither
 
 
 @pytest.mark.long(keep=0)

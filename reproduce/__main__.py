@@ -14,7 +14,7 @@ from reproduce.studies import STUDIES, command, listed
 
 COMMANDS = {
     **STUDIES,
-    "study": command(own_study),
+    "study": own_study.STUDY,
     "report": command(report),
     "readme_figure": command(figures),
     "smoke": command(smoke),
@@ -22,7 +22,7 @@ COMMANDS = {
 
 
 #: What an error says where a package is not there.
-EXTRAS = ": pip install pyro-gcm[boosting,cluster,compare,rivals]"
+EXTRAS = ": pip install pyro-gcm[boosting,compare,rivals]"
 
 
 def main(words: Sequence[str] | None = None) -> None:

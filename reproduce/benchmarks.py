@@ -34,7 +34,7 @@ from reproduce.tasks import load
 #: What fits in here are given.
 _QUIET: dict[str, Any] = {"device": "cpu", "progress": False}
 X_DIM, R_DIM = 33, 4
-Sides = Mapping[str, Callable[[], object]]
+Sides = Mapping[Any, Callable[[], object]]
 
 
 class Comparison(NamedTuple):
@@ -45,26 +45,25 @@ class Comparison(NamedTuple):
     warm_up: int = 1
 
 
-def paired(sides: Sides, repeats: int, warm_up: int = 1) -> dict[str, list[float]]:
-    """CPU seconds of every call on one thread, [repeats] for each side; the sides run in turn.
+def paired(
+    sides: Sides,
+    repeats: int,
+    warm_up: int = 1,
+    clock: Callable[[], float] = time.process_time,
+) -> dict[Any, list[float]]:
+    """Seconds of every call on one thread, [repeats] for each side; the sides run in turn.
 
     The speed of a machine drifts, so that only times taken beside each other can be compared.
     """
-    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    seconds: dict[Any, list[float]] = {name: [] for name in sides}
     with one_thread():
         for repeat in range(-warm_up, repeats):
             for name, call in sides.items():
-                start = time.process_time()
+                start = clock()
                 call()
                 if repeat >= 0:
-                    seconds[name].append(time.process_time() - start)
+                    seconds[name].append(clock() - start)
     return seconds
-
-
-def ratio(times: Sequence[float], reference: Sequence[float]) -> tuple[float, float, float]:
-    """Lower quartile, median and upper quartile of the ratios of paired times."""
-    lower, median, upper = np.quantile(np.divide(times, reference), [0.25, 0.5, 0.75])
-    return float(lower), float(median), float(upper)
 
 
 def show(seconds: Mapping[str, Sequence[float]]) -> None:
@@ -76,7 +75,8 @@ def show(seconds: Mapping[str, Sequence[float]]) -> None:
     for name, times in seconds.items():
         line = f"{name:32s} {1e3 * float(np.median(times)):9.3f} ms"
         if name != reference:
-            lower, median, upper = ratio(times, seconds[reference])
+            ratios = np.divide(times, seconds[reference])
+            lower, median, upper = np.quantile(ratios, [0.25, 0.5, 0.75])
             line += f"   {median:6.3f} x {reference} ({lower:.3f} to {upper:.3f})"
         print(line)
 
@@ -240,12 +240,9 @@ def _untrained(x: Tensor, r: Tensor, **options: Any) -> GCM:
     return model
 
 
-#: Those that need data sets, for which `PYRO_GCM_DATA` has to name their folder.
-WITH_DATA = {"members": members}
 #: Name -> benchmark.
 BENCHMARKS: dict[str, Callable[[bool], Iterator[Comparison]]] = {
-    **{made.__name__: made for made in (steps, predict, posterior, responses)},
-    **WITH_DATA,
+    made.__name__: made for made in (steps, predict, posterior, responses, members)
 }
 
 
@@ -259,7 +256,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.name is None and not options.quick:
         parser.error("name one, or pass --quick for all of them")
-    here = [name for name in BENCHMARKS if name not in WITH_DATA or "PYRO_GCM_DATA" in os.environ]
+    with_data = "PYRO_GCM_DATA" in os.environ  # which members need
+    here = [name for name in BENCHMARKS if with_data or name != "members"]
     for name in here if options.name is None else [options.name]:
         torch.manual_seed(0)
         for comparison in BENCHMARKS[name](options.quick):

@@ -92,10 +92,8 @@ def bare_means(values: Mapping[Any, pd.Series]) -> dict[Any, Interval]:
 
 def paired_interval(first: pd.Series, second: pd.Series, test_to_train: float = 0.0) -> Interval:
     """First minus second over the splits and seeds that both have; see `mean_interval`."""
-    if not first.index.equals(second.index):
-        shared = first.index.intersection(second.index)
-        first, second = first.loc[shared], second.loc[shared]
-    return mean_interval(first - second, test_to_train)
+    shared = first.index.intersection(second.index)
+    return mean_interval(first.loc[shared] - second.loc[shared], test_to_train)
 
 
 def holm(p_values: Mapping[Any, float]) -> dict[Any, float]:

@@ -24,7 +24,7 @@ from reproduce.released import training as released
 from reproduce.released.networks import FORMS
 from reproduce.runs import Fit, Scores, nan_if_diverged
 from reproduce.scores import point_scores
-from reproduce.study import Protocols, Study, but_the_seed, named
+from reproduce.study import Protocols, Study, but_the_seed, named, numbered
 from reproduce.tasks import TASKS
 
 #: First split of each protocol with random splits.
@@ -58,10 +58,6 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
     return {**scores, "seconds": seconds, "epochs": epochs}
 
 
-def _from(first: int, count: int) -> list[tuple[str, int]]:
-    return [(str(split), split) for split in range(first, first + count)]
-
-
 _study = partial(Study, "public", str(__doc__), counted="seeds")
 _held_out = partial(
     _study,
@@ -83,13 +79,13 @@ _released = partial(
 #: Name -> protocol.
 PROTOCOLS = {
     **{
-        name: _held_out(protocol=name, splits=partial(_from, first), file=f"public_{name}")
+        name: _held_out(protocol=name, splits=partial(numbered, first=first), file=f"public_{name}")
         for name, first in FIRST_SPLIT.items()
     },
     "members": _study(
         *(TASKS, dict.fromkeys(methods_of("members")), run, "4"),
         splits=lambda count: [
-            pair for first in FIRST_SPLIT.values() for pair in _from(first, count)
+            pair for first in FIRST_SPLIT.values() for pair in numbered(count, first)
         ],
         quick={"rows": QUICK["rows"]},
         file="public_members",

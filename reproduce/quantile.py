@@ -22,7 +22,6 @@ from reproduce.data import simulation
 from reproduce.intervals import mean_intervals, samples, stars
 from reproduce.methods import CHOSEN, METHODS, Predictor, Rows, made, methods_of
 from reproduce.methods.together import fit_together, is_finite
-from reproduce.rendering.figures import draw_curves
 from reproduce.rendering.markdown import beside, grid
 from reproduce.rendering.tables import paper_cells, to_reference
 from reproduce.runs import Fit, Scores, Settings, write_csv
@@ -123,14 +122,9 @@ def report(table: pd.DataFrame) -> str:
     return beside(ours, theirs, partners, LEVEL_METRICS, LOWER)
 
 
-def _printed(table: pd.DataFrame) -> str:
-    count = table["seed"].nunique()
-    return f"Mean absolute error of the predicted quantiles, {count} seeds\n{report(table)}"
-
-
 _study = partial(
     Study,
-    *("quantile", str(__doc__), ["simulation"], dict.fromkeys(QUANTILE_METHODS), run, _printed),
+    *("quantile", str(__doc__), ["simulation"], dict.fromkeys(QUANTILE_METHODS), run, "1"),
     counted="seeds",
     quick_count=2,
     splits=named(""),
@@ -141,16 +135,10 @@ _study = partial(
 
 class _Quantile(Protocols):
     def main(self, arguments: argparse.Namespace) -> None:
-        """Run the fits that the table lacks, print it and draw the figure."""
+        """Run the fits that the table lacks, and keep the curves of the figure."""
         study = self.chosen(arguments)
         curves = arguments.output / f"{study.file or study.name}_curves"
         replace(study, run=partial(run, curves=curves)).main(arguments)
-        methods = arguments.methods or study.methods
-        drawn = [file for m in methods if (file := curves / f"{m}.csv").exists()]
-        if drawn:
-            figure = curves.with_suffix(".png")
-            draw_curves(pd.concat([pd.read_csv(file) for file in drawn]), figure)
-            print(f"         {figure}")
 
 
 STUDY = _Quantile(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import functools
 import json
 import math
 import platform
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -53,20 +53,22 @@ def versions(device: str = "cpu") -> str:
     )
 
 
-@functools.cache
+@cache
 def _commit() -> str:
     """The commit of the code, and whether code was changed since; empty where there is no git."""
-    outputs = []
-    for command in (
-        "rev-parse --short=10 HEAD",
-        "status --porcelain --untracked-files=no pyro_gcm reproduce/*.py",
-    ):
-        git = ["git", "-C", str(Path(__file__).parents[1]), *command.split()]
-        try:
-            outputs.append(subprocess.run(git, capture_output=True, text=True, check=True).stdout)
-        except (OSError, subprocess.CalledProcessError):
-            return ""
-    return f" {outputs[0].strip()}{' with changes' if outputs[1] else ''}"
+    options: Any = {"cwd": Path(__file__).parents[1], "text": True, "stderr": subprocess.DEVNULL}
+    git, paths = partial(subprocess.check_output, **options), ["pyro_gcm", "reproduce/*.py"]
+    try:
+        commit = git(["git", "rev-parse", "--short=10", "HEAD"])
+        changes = git(["git", "status", "--porcelain", "--untracked-files=no", *paths])
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f" {commit.strip()}{' with changes' if changes else ''}"
+
+
+def read_json(module: str, name: str) -> Any:
+    """A JSON file that lies beside a module, of which `__file__` is given."""
+    return json.loads(Path(module).with_name(name).read_text(encoding="utf-8"))
 
 
 def write_csv(table: pd.DataFrame, path: Path) -> None:
@@ -106,7 +108,7 @@ def nan_if_diverged(
     """Decorates the function of a fit, whose metrics are NaN where its training diverges."""
 
     def decorated(run: Callable[..., Scores]) -> Callable[..., Scores]:
-        @functools.wraps(run)
+        @wraps(run)
         def scores(fit: Fit, device: str = "cpu") -> Scores:
             try:
                 return run(fit, device)
@@ -178,8 +180,9 @@ def run_fits(
             for each in groups.values()
         ]
         bar = tqdm(total=len(fits), initial=len(fits) - missing, desc=path.stem, unit="fit")
-        with bar, _backend(arguments):
-            for finished in _finished(calls, arguments):
+        with bar:
+            as_they_come = joblib.Parallel(arguments.jobs, return_as="generator_unordered")
+            for finished in as_they_come(calls):
                 rows.extend(row for lines in finished for row in lines)
                 write_csv(pd.DataFrame(rows, columns=COLUMNS).sort_values(KEY, kind="stable"), path)
                 bar.update(len(finished))
@@ -219,40 +222,10 @@ def _run(
     return lines
 
 
-def _finished(calls: list[Any], arguments: argparse.Namespace) -> Iterator[Any]:
-    """Results as they come."""
-    if arguments.backend != "ray":
-        yield from joblib.Parallel(n_jobs=arguments.jobs, return_as="generator_unordered")(calls)
-        return
-    # Ray's backend hands results over all at once: as many calls at a time as there are jobs.
-    for first in range(0, len(calls), arguments.jobs):
-        yield from joblib.Parallel(n_jobs=arguments.jobs)(calls[first : first + arguments.jobs])
-
-
-@contextmanager
-def _backend(arguments: argparse.Namespace) -> Iterator[None]:
-    """joblib's backend for as long as the fits run."""
-    client: Any = nullcontext()
-    if arguments.backend == "ray":
-        from ray.util.joblib import register_ray
-
-        register_ray()
-    if arguments.backend == "dask":  # joblib finds the client that is open
-        from distributed import Client
-
-        local = {"n_workers": arguments.jobs, "threads_per_worker": 1, "dashboard_address": None}
-        client = Client(arguments.scheduler) if arguments.scheduler else Client(**local)
-    with client, joblib.parallel_config(arguments.backend):
-        yield
-
-
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Options that every experiment has."""
     jobs = dict[str, Any](type=positive_count, default=joblib.cpu_count())
     parser.add_argument("--jobs", **jobs, help="processes, one a core")
-    backends = dict[str, Any](choices=["loky", "dask", "ray"], default="loky")
-    parser.add_argument("--backend", **backends, help="of joblib")
-    parser.add_argument("--scheduler", help="address of a Dask scheduler; a local one by default")
     parser.add_argument("--device", default="cpu", help="of torch, cpu or cuda")
     parser.add_argument("--again", action="store_true", help="run what is there already, too")
     parser.add_argument("--quick", action="store_true", help="every fit, at a size of seconds")

@@ -10,15 +10,8 @@ from pathlib import Path
 
 from joblib import Parallel, delayed
 
-from reproduce.runs import add_output
-
 #: Chains of commands, a line each.
 FILE = Path(__file__).with_suffix(".txt")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `python -m reproduce smoke`."""
-    add_output(parser)
 
 
 def main(arguments: argparse.Namespace) -> None:

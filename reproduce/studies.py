@@ -13,7 +13,7 @@ from reproduce.ablations import auctions, bands, latent_sizes, stories
 from reproduce.checks import credit_falls, falls, primitives
 from reproduce.curves import distribution, intervals, ordinal, survival
 from reproduce.data import datasets
-from reproduce.defaults import calibration, credit, untouched
+from reproduce.defaults import credit, untouched
 from reproduce.posteriors import study as reference_posteriors
 from reproduce.runs import COLUMNS, KEY, RESULTS, add_output
 from reproduce.searching import search
@@ -24,13 +24,13 @@ class Command(NamedTuple):
     """An experiment with a protocol of its own."""
 
     about: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
     main: Callable[[argparse.Namespace], None]
+    add_arguments: Callable[[argparse.ArgumentParser], None] = add_output
 
 
 def command(module: Any) -> Command:
-    """That of a module with functions `add_arguments` and `main`."""
-    return Command(str(module.__doc__), module.add_arguments, module.main)
+    """That of a module with a function `main`, and `add_arguments` if it has more options."""
+    return Command(str(module.__doc__), module.main, getattr(module, "add_arguments", add_output))
 
 
 #: Name -> experiment: the paper's tables and figures in their order, then what is not in the paper.
@@ -44,15 +44,13 @@ STUDIES: dict[str, Study | Protocols | Command] = {
     **{
         study.name: study
         for study in (
-            *(auctions.STUDY, untouched.STUDY, calibration.STUDY, falls.STUDY),
-            *(primitives.STUDY, survival.STUDY, ordinal.STUDY, distribution.STUDY),
-            *(intervals.STUDY, stories.STUDY, bands.STUDY, reference_posteriors.STUDY),
-            *(credit.STUDY, credit_falls.STUDY),
+            *(auctions.STUDY, untouched.STUDY, falls.STUDY, primitives.STUDY, survival.STUDY),
+            *(ordinal.STUDY, distribution.STUDY, intervals.STUDY, stories.STUDY, bands.STUDY),
+            *(reference_posteriors.STUDY, credit.STUDY, credit_falls.STUDY),
         )
     },
     "credit_witnesses": Command(
         "Two rows for each method that fell on invented rows, each predicted by itself.",
-        add_output,
         credit_falls.main,
     ),
 }

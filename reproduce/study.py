@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import product
+from pkgutil import resolve_name
 from typing import Any
 
 import pandas as pd
@@ -23,9 +24,9 @@ from reproduce.runs import (
 Splits = Callable[[int], Iterable[tuple[str, int]]]
 
 
-def numbered(count: int) -> Iterable[tuple[str, int]]:
-    """Splits "0", "1", ... with seeds of the same numbers."""
-    return ((str(number), number) for number in range(count))
+def numbered(count: int, first: int = 0) -> list[tuple[str, int]]:
+    """Splits "0", "1", ... or from another number on, with seeds of the same numbers."""
+    return [(str(number), number) for number in range(first, first + count)]
 
 
 def named(split: str) -> Splits:
@@ -59,6 +60,7 @@ class Study:
     :param jobs: processes by default, where that is not one a core: 1 where times are measured.
     :param file: of the results, where it has not the name; `{dataset}` stands for the data set.
     :param together: what is the same of fits that one call of `run` takes, as of `run_fits`.
+    :param open: whether data sets and methods may also be names "module:function" of the user's.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Study:
     jobs: int | None = None
     file: str = ""
     together: Callable[[Fit], Any] | None = None
+    open: bool = False
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Options of `python -m reproduce NAME`."""
@@ -95,15 +98,19 @@ class Study:
     def fits(self, arguments: argparse.Namespace) -> dict[str, list[Fit]]:
         """Name of each file of results -> all fits that are asked for, those of a split together.
 
-        :raises Refused: for a data set or a method that the study does not have.
+        :raises Refused: for a data set or a method that the study lacks, or cannot import.
         :raises ImportError: if a package is not there.
         """
         for option in ("datasets", "methods"):
             known = list(getattr(self, option))
-            strange = {*(getattr(arguments, option) or ())}.difference(known)
-            if strange:
-                has = f"protocol {self.protocol} has {', '.join(known)}"
-                raise Refused(f"--{option} {' '.join(sorted(strange))}: {has}")
+            for name in {*(getattr(arguments, option) or ())}.difference(known):
+                if not (self.open and ":" in name):
+                    has = f"protocol {self.protocol} has {', '.join(known)}"
+                    raise Refused(f"--{option} {name}: {has}")
+                try:
+                    resolve_name(name)
+                except (ImportError, AttributeError, ValueError) as error:
+                    raise Refused(f"{name} cannot be imported: {error}") from error
         versions = {method: self.version(method) for method in arguments.methods or self.methods}
         splits = [*self.splits(getattr(arguments, self.counted))]
         asked = arguments.datasets or self.datasets, versions
@@ -138,14 +145,12 @@ class Study:
 
     def main(self, arguments: argparse.Namespace) -> None:
         """Run the fits that the tables lack, and print them as the report does."""
-        tables = {
-            file: run_fits(
-                arguments.output / f"{file}.csv", fits, self.run, arguments, self.together
-            )
-            for file, fits in self.fits(arguments).items()
-        }
+        folder, tables = arguments.output, dict[str, pd.DataFrame]()
+        for file, fits in self.fits(arguments).items():
+            more = self.run, arguments, self.together
+            tables[file] = run_fits(folder / f"{file}.csv", fits, *more)
         print_tables(self.page, tables)
-        print(f"\nwritten: {', '.join(f'{arguments.output / file}.csv' for file in tables)}")
+        print(f"\nwritten: {', '.join(f'{folder / file}.csv' for file in tables)}")
 
 
 def print_tables(

@@ -15,6 +15,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from reproduce.benchmarks import paired
 from reproduce.methods import METHODS, Predictor, methods_of
 from reproduce.rendering.markdown import markdown
 from reproduce.runs import Fit, Scores, as_json
@@ -66,19 +67,17 @@ def run(fits: list[Fit], device: str = "cpu") -> list[Scores]:
     dataset = load("compas", "published")
     revenues = dataset.r.float().to(device)
     sides = calls(device, dataset.x[:ROWS].float().to(device))
-    found: list[Scores] = []
+    repeats, found = fits[0].options.get("repeats", REPEATS), list[Scores]()
+
+    def clock() -> float:
+        if device != "cpu":
+            torch.cuda.synchronize(device)
+        return time.perf_counter()
+
     for count, group in itertools.groupby(fits, lambda fit: fit.options["revenues"]):
-        taken: dict[Fit, list[float]] = {fit: [] for fit in group}
-        for repeat in range(2 + fits[0].options.get("repeats", REPEATS)):
-            for fit, seconds in taken.items():
-                side = sides[fit.method, fit.options["x"]]
-                start = time.perf_counter()
-                side(revenues[:count])
-                if device != "cpu":
-                    torch.cuda.synchronize(device)
-                if repeat >= 2:
-                    seconds.append(time.perf_counter() - start)
-        for seconds in taken.values():
+        ways = [(fit.method, fit.options["x"]) for fit in group]
+        timed = {way: partial(sides[way], revenues[:count]) for way in ways}
+        for seconds in paired(timed, repeats, 2, clock).values():
             value, spent = 1e3 * median(seconds), sum(seconds)
             found.append({"ms per batch": value, "seconds": spent, "epochs": 0})
     return found

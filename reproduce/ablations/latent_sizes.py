@@ -59,18 +59,15 @@ def effects(table: pd.DataFrame) -> str:
     for source, every in (("ours", with_sizes(table)), ("paper", paper)):
         for (method, variant), rows in every.groupby(["method", "variant"]):
             means = rows.groupby(["N", "D"])["value"].mean()
+            ends = {n: rows[n].isin([rows[n].min(), rows[n].max()]) for n in ("N", "D")}
             contrasts = [
-                *(_contrast(rows, rows[size].map(_largest(rows[size]))) for size in ("N", "D")),
+                *(_contrast(rows[end], rows[n] == rows[n].max()) for n, end in ends.items()),
                 _contrast(rows, (rows["D"] >= NORTHEAST[0]) & (rows["N"] <= NORTHEAST[1])),
             ]
             title = f"{method}, {variant} label"
             lines.append([title, source, number(means.max() - means.min()), *contrasts])
     header = ["", "", "Range of the cells", "Largest minus smallest N", "Largest minus smallest D"]
     return markdown([*header, "Northeast minus the rest"], lines)
-
-
-def _largest(sizes: pd.Series) -> dict[Any, bool]:
-    return {sizes.max(): True, sizes.min(): False}
 
 
 def _contrast(cells: pd.DataFrame, inside: pd.Series) -> str:

@@ -10,7 +10,7 @@ import itertools
 import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,42 +22,19 @@ from pyro_gcm import GCM, IGCM, audit_monotonicity, fit, load, save
 from pyro_gcm._utils.torch_state import torch_threads
 from pyro_gcm.models import MemberGCM
 from reproduce.rendering.markdown import markdown
-from reproduce.runs import Fit, Scores, Settings, as_json
+from reproduce.runs import Fit, Scores, Settings, as_json, read_json
 from reproduce.study import Study
 
 X_DIM = 3
 #: Columns of r for each response; those of "quantile" are levels.
 REVENUES = {"binary": 2, "continuous": 2, "quantile": 1}
 _SMALL: Settings = {"hidden": 8, "num_samples": 32}
-#: The start of a kind's name -> class, and options of all of its kinds.
-CLASSES: dict[str, tuple[Any, Settings]] = {
-    "members": (MemberGCM, {"members": 4, "hidden": 16}),
-    "GCM": (GCM, _SMALL),
-    "IGCM": (IGCM, _SMALL),
-}
+#: The start of a kind's name -> class with the options of all of its kinds.
+CLASSES: dict[str, Any] = {of.__name__: partial(of, **_SMALL) for of in (GCM, IGCM)}
+CLASSES["members"] = partial(MemberGCM, members=4, hidden=16)
 #: Kinds of models, whose names have their class and response -> what they have beside the defaults,
 #: and the options of `fit` that they need.
-KINDS: dict[str, Settings] = {
-    **{name: {} for name in ("members", "members, continuous", "members, quantile")},
-    **{name: {} for name in ("GCM", "GCM, continuous", "GCM, quantile")},
-    "GCM, alternatives": {"alternatives": 3, "costs": 2},
-    "GCM, p0": {"p0": "conditional"},
-    "GCM, Laplace prior": {"prior": "laplace", "guide": "amortised"},
-    "GCM, mixture prior": {"prior": "mixture"},
-    "GCM, flow prior": {"prior": "flow"},
-    "GCM, categorical prior": {"prior": "categorical"},
-    "GCM, posterior guide": {"guide": "posterior", "fit": {"elbo": "dreg"}},
-    "GCM, joint": {"prior": "standard", "fit": {"objective": "joint"}},
-    "GCM, splines and logistic costs": {
-        "revenue_map": "piecewise_linear", "cost_family": "logistic", "fit": {"elbo": "elbo"},
-    },
-    "GCM, sigmoid and Laplace costs": {"revenue_map": "sigmoid", "cost_family": "laplace"},
-    "IGCM": {},
-    "IGCM, continuous": {},
-    "IGCM, paper": {
-        "prior": "standard", "kernel_guide": "amortised", "fit": {"objective": "paper"},
-    },
-}  # fmt: skip
+KINDS: dict[str, Settings] = read_json(__file__, "falls.json")
 
 
 def response_of(kind: str) -> str:
@@ -80,8 +57,8 @@ def rows(response: str, dtype: torch.dtype, count: int = 300) -> tuple[Tensor, T
 
 def trained(kind: str, dtype: torch.dtype, device: str) -> Any:
     """A small model of a kind after a `fit` of a fraction of a second."""
-    response, (make, shared) = response_of(kind), CLASSES[kind.partition(",")[0]]
-    options = {**shared, **KINDS[kind], "response": response}
+    response, make = response_of(kind), CLASSES[kind.partition(",")[0]]
+    options = {**KINDS[kind], "response": response}
     training: Any = {"epochs": 2, "batch_size": 100, "num_particles": 4, "progress": False}
     training |= {"device": device, **options.pop("fit", {})}
     model = make(X_DIM, REVENUES[response], **options)

@@ -18,15 +18,10 @@ from reproduce.study import Study
 Methods = Mapping[str, Callable[[Table, int], Callable[[Table], Any]]]
 #: Name of a table -> its metrics, in this order.
 COLUMNS = {
-    "levels": (
-        *("log score", "RPS", "error of the median", "quadratic kappa", "mean |P - P0|"),
-        "crossings",
-    ),
-    "distributions": (
-        *("log score", "CRPS", "mean |F - F0|", "coverage 50%", "coverage 80%", "coverage 95%"),
-    ),
-    "widths": ("width 50%", "width 80%", "width 95%", "crossings", "seconds of a fit"),
-    "ends": ("coverage", "width", "interval score", "seconds of a fit"),
+    "levels": "log score, RPS, error of the median, quadratic kappa, mean |P - P0|, crossings",
+    "distributions": "log score, CRPS, mean |F - F0|, coverage 50%, coverage 80%, coverage 95%",
+    "widths": "width 50%, width 80%, width 95%, crossings, seconds of a fit",
+    "ends": "coverage, width, interval score, seconds of a fit",
 }
 
 
@@ -69,4 +64,6 @@ def report(table: pd.DataFrame, name: str, columns: str) -> str:
 
     rows = table[table["dataset"] == name]
     study: Any = STUDIES[rows["experiment"].iloc[0]]
-    return compared(rows, study.methods, COLUMNS[columns], independent=name == SIMULATED)
+    return compared(
+        rows, study.methods, COLUMNS[columns].split(", "), independent=name == SIMULATED
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from pyro_gcm.estimators import GCMSurvival
 from reproduce.data.survival_data import TABLES, load
 from reproduce.intervals import gaps, samples, stars
-from reproduce.rendering.markdown import markdown, shown
+from reproduce.rendering.markdown import cross_table, shown
 from reproduce.rendering.tables import ranked
 from reproduce.runs import Fit, Scores, Settings
 from reproduce.study import Study
@@ -123,12 +124,7 @@ def scores(known: Predicted, learn: Array, test: Array, times: Array) -> Scores:
     :param known: of test rows; `learn`: (event, time) of training rows, `test`: of test rows, [n].
     :param times: of the Brier score, [POINTS].
     """
-    from sksurv.metrics import (
-        concordance_index_censored,
-        concordance_index_ipcw,
-        cumulative_dynamic_auc,
-        integrated_brier_score,
-    )
+    from sksurv import metrics
 
     (risk, curves), followed = known, test.copy()
     at_times = curves(times)
@@ -141,16 +137,16 @@ def scores(known: Predicted, learn: Array, test: Array, times: Array) -> Scores:
     inside = (times >= followed["time"].min()) & (times < followed["time"].max())
     events = followed["time"][followed["event"]]
     between = inside & (times >= events.min())  # an AUC needs an event
-    auc = cumulative_dynamic_auc(learn, followed, 1.0 - at_times[:, between], times[between])
+    at, before = times[between], 1.0 - at_times[:, between]
+    brier = metrics.integrated_brier_score(learn, followed, at_times[:, inside], times[inside])
+    harrell = metrics.concordance_index_censored(test["event"], test["time"], risk)[0]
     middle = POINTS // 2
     return {
-        "Harrell's C": float(concordance_index_censored(test["event"], test["time"], risk)[0]),
-        "Uno's C": float(concordance_index_ipcw(learn, followed, risk)[0]),
-        "integrated Brier score": float(
-            integrated_brier_score(learn, followed, at_times[:, inside], times[inside])
-        ),
+        "Harrell's C": float(harrell),
+        "Uno's C": float(metrics.concordance_index_ipcw(learn, followed, risk)[0]),
+        "integrated Brier score": float(brier),
         "log score": log_score(test, curves(edges), edges),
-        "time-dependent AUC": float(auc[1]),
+        "time-dependent AUC": float(metrics.cumulative_dynamic_auc(learn, followed, before, at)[1]),
         "calibration error": calibration_error(test, at_times[:, middle], times[middle]),
     }
 
@@ -218,9 +214,9 @@ def worth(table: pd.DataFrame) -> str:
     )
     cells = gaps(with_, without, [metric for metric in METRICS if METRICS[metric]])
     marks = {key: f"{star} (n = {cells[key].count})" for key, star in stars(cells).items()}
-    names = [name for name in TABLES if name in set(table["dataset"])]
-    lines = [[m, *(shown(cells[m, n], mark=marks[m, n]) for n in names)] for m in METRICS]
-    return markdown(["Metric", *(HEADINGS[name] for name in names)], lines)
+    texts = {key: shown(cell, mark=marks[key]) for key, cell in cells.items()}
+    columns = {name: title for name, title in HEADINGS.items() if name in set(table["dataset"])}
+    return cross_table(texts, METRICS, columns, "Metric")
 
 
 def splits(table: pd.DataFrame, metric: str = "log score") -> str:
@@ -236,18 +232,12 @@ def _folds(repeats: int) -> list[tuple[str, int]]:
     return [(f"{repeat}.{fold}", repeat) for repeat in range(repeats) for fold in range(FOLDS)]
 
 
-def _version(method: str) -> dict[str, Any]:
-    import sksurv
-
-    return {"scikit-survival": sksurv.__version__}
-
-
 STUDY = Study(
     *("survival", str(__doc__), TABLES, dict.fromkeys(METHODS), run, "11"),
     counted="repeats",
     protocol="5-fold",
     splits=_folds,
-    version=_version,
+    version=lambda method: {"scikit-survival": version("scikit-survival")},
     quick={"shuffled": 1},
     file="survival_{dataset}",
 )

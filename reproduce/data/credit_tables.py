@@ -26,11 +26,9 @@ Directions = Mapping[str, int]
 
 
 def _heloc() -> tuple[pd.DataFrame, pd.Series]:
-    folder = Path(os.environ.get("PYRO_GCM_DATA", ""))
-    found = [path for path in (folder / "credit").glob("heloc.csv*") if path.is_file()]
-    if not found:
-        raise Refused("data set heloc: PYRO_GCM_DATA must name a folder with credit/heloc.csv")
-    return data.load_heloc(found[0])
+    for path in Path(os.environ.get("PYRO_GCM_DATA", ""), "credit").glob("heloc.csv*"):
+        return data.load_heloc(path)
+    raise Refused("data set heloc: PYRO_GCM_DATA must name a folder with credit/heloc.csv")
 
 
 def _loans() -> tuple[pd.DataFrame, pd.Series]:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from reproduce.rendering.markdown import markdown
-from reproduce.runs import add_output, write_csv
+from reproduce.runs import write_csv
 from reproduce.tasks import PAPER, TASKS, load
 
 SIZES = ("examples", "x_dim", "r_dim", "target")
@@ -46,11 +46,6 @@ def report(table: pd.DataFrame) -> str:
 
     rows = [[text(cell) for cell in row] for row in table.to_numpy(object)]
     return markdown([str(name) for name in table.columns], rows)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `python -m reproduce datasets`."""
-    add_output(parser)
 
 
 def main(arguments: argparse.Namespace) -> None:

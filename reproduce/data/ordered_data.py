@@ -1,24 +1,23 @@
 """Public tables with ordered levels or a number as y, and simulated ones whose truth is known.
 
-Directions were written down from what the columns mean, before any score was computed.
+`ordered.json` says what those are that packages of tables bring. Directions were written down from
+what the columns mean, before any score was computed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib import import_module
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from scipy.special import expit
 from scipy.stats import lognorm
-from sklearn.datasets import load_diabetes
 
 from pyro_gcm import data
-from reproduce.data.untouched_data import of_r, of_statsmodels
+from reproduce.data.untouched_data import described
 
 Array = npt.NDArray[np.float64]
 
@@ -53,64 +52,6 @@ class Table:
         return [0] * self.x.shape[1] + [1] * self.r.shape[1]
 
 
-def _read(
-    frame: pd.DataFrame, free: list[str], rising: dict[str, int], y: str, levels: int = 0
-) -> Table:
-    """Free columns, categories one-hot, and the constrained ones with their sign."""
-    x = pd.get_dummies(frame[free], dtype=float) if free else frame[free]
-    r = np.stack([sign * frame[name].to_numpy(float) for name, sign in rising.items()], 1)
-    return Table(x.to_numpy(float), r, frame[y].to_numpy(float), levels)
-
-
-def _ben_david(name: str) -> Table:
-    """Decisions of people on ordered criteria, all of which speak for a higher level."""
-    found = getattr(import_module("skordinal.datasets"), f"load_{name}")()
-    r, y = np.asarray(found.data, float), np.asarray(found.target, float)
-    return Table(np.empty((len(y), 0)), r, y, len(found.target_names))
-
-
-def _marriages() -> Table:
-    """How 6,366 women rate their marriage, very poor to very good (Fair, 1978)."""
-    frame = of_statsmodels("fair").astype({"occupation": str, "occupation_husb": str})
-    frame["level"] = frame["rate_marriage"] - 1.0
-    free = ["age", "yrs_married", "children", "educ", "occupation", "occupation_husb"]
-    return _read(frame, free, {"affairs": -1, "religious": 1}, "level", 5)
-
-
-def _parties() -> Table:
-    """Party of 944 voters, strong Democrat to strong Republican (American election study, 1996)."""
-    free = ["popul", "TVnews", "age", "educ", "income"]
-    return _read(of_statsmodels("anes96"), free, {"selfLR": 1}, "PID", 7)
-
-
-def _cars() -> Table:
-    """Miles per gallon of 392 cars."""
-    cars = data.load("auto_mpg")
-    x, r, y = (part.double().numpy() for part in (cars.x, cars.r, cars.y))
-    return Table(x, r, y)
-
-
-def _diabetes() -> Table:
-    """Progress of the disease of 442 patients in a year (Efron et al., 2004)."""
-    frame = load_diabetes(as_frame=True, scaled=False).frame
-    free = ["age", "sex", "s1", "s2", "s3", "s4", "s6"]
-    return _read(frame, free, {"bmi": 1, "bp": 1, "s5": 1}, "target")
-
-
-def _wages() -> Table:
-    """Wages of 3,000 men in the mid-Atlantic region (James et al., 2013)."""
-    frame = of_r("ISLR", "Wage")
-    for name in ("education", "health", "health_ins"):  # "1. < HS Grad", ...
-        frame[name] = frame[name].str.slice(0, 1).astype(int)
-    rising = {"education": 1, "health": 1, "health_ins": -1, "year": 1}
-    return _read(frame, ["age", "maritl", "race", "jobclass"], rising, "wage")
-
-
-def _engel() -> Table:
-    """What 235 households of Belgium spent on food (Engel, 1857)."""
-    return _read(of_statsmodels("engel"), [], {"income": 1}, "foodexp")
-
-
 def simulated(levels: int, rows: int, seed: int) -> Table:
     """Skewed y that rises with two columns, with a spread that they and x move as well.
 
@@ -129,20 +70,11 @@ def simulated(levels: int, rows: int, seed: int) -> Table:
     return Table(x, r, table_y, levels, lambda t: law.cdf(cuts[np.asarray(t, int)]))
 
 
-#: Name -> title and reader.
-ORDINAL: dict[str, tuple[str, Callable[[], Table]]] = {
-    "esl": ("Employee selection", partial(_ben_david, "esl")),
-    "lev": ("Lecturers", partial(_ben_david, "lev")),
-    "swd": ("Social workers", partial(_ben_david, "swd")),
-    "anes96": ("Parties", _parties),
-    "fair": ("Marriages", _marriages),
-}
-REAL: dict[str, tuple[str, Callable[[], Table]]] = {
-    "auto_mpg": ("Auto MPG", _cars),
-    "diabetes": ("Diabetes progress", _diabetes),
-    "engel": ("Food expenditure", _engel),
-    "wage": ("Wages", _wages),
-}
+DESCRIBED = described("ordered.json")
+#: Decisions of people on ordered criteria, all of which speak for a higher level.
+_DECISIONS = ("esl", "lev", "swd")
+ORDINAL = [*_DECISIONS, *(name for name, entry in DESCRIBED.items() if entry.levels)]
+REAL = ["auto_mpg", *(name for name, entry in DESCRIBED.items() if not entry.levels)]
 SIMULATED = "simulated"
 #: Rows of a simulated table: to learn from and to be judged on.
 _SIZES = 1000, 1000
@@ -150,7 +82,15 @@ _SIZES = 1000, 1000
 
 @lru_cache(maxsize=2)
 def _table(name: str) -> Table:
-    return {**ORDINAL, **REAL}[name][1]()
+    if name in _DECISIONS:
+        found = getattr(import_module("skordinal.datasets"), f"load_{name}")()
+        y = np.asarray(found.target, float)
+        return Table(
+            np.empty((len(y), 0)), np.asarray(found.data, float), y, len(found.target_names)
+        )
+    dataset = DESCRIBED[name].read(name) if name in DESCRIBED else data.load(name)
+    x, r, y = (part.numpy() for part in (dataset.x, dataset.r, dataset.y))
+    return Table(x, r, y, DESCRIBED[name].levels if name in DESCRIBED else 0)
 
 
 def split(name: str, seed: int, levels: int, rows: int | None = None) -> tuple[Table, Table]:

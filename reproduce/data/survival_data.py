@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from pyro_gcm.data.dataset import check_count
+from reproduce.runs import read_json
 
 Array = npt.NDArray[Any]
 
@@ -41,8 +40,7 @@ class TimesTable:
         return {name: sign for name, (sign, _) in self.directions.items()}
 
 
-_TEXT = Path(__file__).with_name("survival.json").read_text(encoding="utf-8")
-TABLES = {name: TimesTable(**entry) for name, entry in json.loads(_TEXT).items()}
+TABLES = {n: TimesTable(**entry) for n, entry in read_json(__file__, "survival.json").items()}
 
 
 @lru_cache(maxsize=4)
@@ -60,7 +58,4 @@ def load(name: str) -> tuple[pd.DataFrame, Array]:
     check_count(name, "rows", len(X), entry.rows)
     for column, levels in entry.ordered.items():
         X[column] = X[column].cat.set_categories(levels, ordered=True)
-    event, time = y.dtype.names or ()
-    return X, np.array(
-        list(zip(y[event], y[time], strict=True)), dtype=[("event", "?"), ("time", "<f8")]
-    )
+    return X, np.array(y.tolist(), dtype=[("event", "?"), ("time", "<f8")])

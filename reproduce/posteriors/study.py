@@ -61,28 +61,18 @@ def trained(name: str, guide: str, seed: int, size: float) -> Any:
     if name == "times":  # a guide is not trained on late entries, which leave a posterior as it is
         y[:, 2] = 0.0
     rows = [part.repeat(COPIES, *[1] * (part.dim() - 1)) for part in (x, r, y)]
-    fit(
-        *(model, *rows),
-        elbo="mean_field",
-        standardize=False,
-        objective=model.objective,
-        epochs=max(2, int(LONG.get(name, EPOCHS) * size)),
-        batch_size=len(rows[0]) // 4,
-        learning_rate=0.03,
-        num_particles=16,
-        seed=seed,
-        progress=False,
-        schedule="cosine",
-    )
+    options: Any = {"elbo": "mean_field", "objective": model.objective, "num_particles": 16}
+    options |= {"batch_size": len(rows[0]) // 4, "learning_rate": 0.03, "schedule": "cosine"}
+    epochs = max(2, int(LONG.get(name, EPOCHS) * size))
+    fit(model, *rows, epochs=epochs, seed=seed, standardize=False, progress=False, **options)
     return model
 
 
 def of_guide(name: str, guide: str | None, seed: int, size: float) -> Drawn:
     """Draws of a trained guide itself."""
     model, count, rows = trained(name, str(guide), seed, size), int(DRAWS * size), rows_of(name)
-    return guide_draws(model, *rows, num_samples=count, seed=seed), torch.full(
-        (len(rows[0]),), count
-    )
+    worth = torch.full((len(rows[0]),), count)
+    return guide_draws(model, *rows, num_samples=count, seed=seed), worth
 
 
 def nuts(name: str, guide: str | None, seed: int, size: float) -> Drawn:

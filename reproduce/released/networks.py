@@ -163,11 +163,8 @@ class GCM(Released):
         log_weight = (0.5 * (noise.square() - z.square()) + half).sum(-1)
         h = self.of_z(z)
         margin = (self.revenue(r).unsqueeze(1) - self.c_loc(h)) / spread(self.c_spread(h))
-        return Drawn(
-            z,
-            log_weight if self.weights_learn else log_weight.detach(),
-            margin.sigmoid().prod(-1),
-        )
+        log_weight = log_weight if self.weights_learn else log_weight.detach()
+        return Drawn(z, log_weight, margin.sigmoid().prod(-1))
 
     def log_likelihood(self, drawn: Drawn, y: Tensor) -> Tensor:
         """log p(y | z, r) for y [B], [B, N]."""

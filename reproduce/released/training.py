@@ -22,44 +22,17 @@ from reproduce.methods import Rows
 from reproduce.methods.together import fit_together, is_finite
 from reproduce.released.networks import POSITIVE, Released, made
 from reproduce.released.rows import rows_of, unit_of_y
-from reproduce.runs import Fit, Scores, Settings
+from reproduce.runs import Fit, Scores, Settings, read_json
 from reproduce.tasks import TASKS, paper_hyperparameters
 
-_CONFIGURED = ("optimiser", "batch_size", "learning_rate", "decay", "epochs", "hidden")
-#: Data set -> what its configuration says.
-CONFIGURATIONS: dict[str, Settings] = {
-    name: dict(zip(_CONFIGURED, row, strict=True))
-    for name, row in {
-        "adult": ("signs", 256, 0.001, 0.99, 41, 16),
-        "compas": ("signs", 64, 0.01, 0.99, 201, 6),
-        "diabetes": ("sgd", 256, 0.3, 0.97, 21, 16),
-        "blog": ("signs", 256, 0.001, 0.99, 41, 16),
-        "loan_psds": ("signs", 512, 0.003, 0.99, 21, 16),
-        "auto_mpg": ("signs", 16, 0.01, 0.99, 121, 6),
-    }.items()
-}
+#: Data set -> what its configuration says; name -> change from the released protocol to an ordinary
+#: one; and the data sets or methods that a change is about, where not all.
+CONFIGURATIONS, CHANGES, _ABOUT = read_json(__file__, "training.json").values()
 #: Data sets on which one change at a time is made.
 CHANGED = ("adult", "compas", "auto_mpg")
 #: Dimension of z in the code, unless a call says otherwise.
 Z_DIM = 4
-#: One change from the released protocol to an ordinary one, by name; the last makes all of them.
-CHANGES: dict[str, Settings] = {
-    "Adam that keeps its moments": {"optimiser": "adam"},
-    "start by fan-in": {"start": "fan-in"},
-    "standardised inputs": {"scaling": "standard"},
-    "epoch chosen on validation rows": {"selection": "validation"},
-    "Adult's right label": {"label": "right"},
-    "Hint with each row's own sign": {"own_sign": True},
-    "width 32": {"hidden": 32},
-    "weights that learn": {"weights_learn": True},
-}
 CHANGES["all of them"] = {key: v for change in CHANGES.values() for key, v in change.items()}
-#: Which data sets or methods a change is about, where not all.
-_ABOUT = {
-    "Adult's right label": ("adult",),
-    "Hint with each row's own sign": ("Hint",),
-    "weights that learn": ("GCM", "IGCM"),
-}
 #: Methods whose weights a map makes positive.
 MAPPED = ("PosNN", "MM", "SMM", "CMNN", "SMNN", "GCM", "IGCM")
 #: Settings that networks are made with.

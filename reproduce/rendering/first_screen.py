@@ -14,7 +14,7 @@ from reproduce.ablations import latent_sizes
 from reproduce.data.datasets import SIZES
 from reproduce.data.simulation import LEVELS
 from reproduce.intervals import Interval, mean_intervals, meet, samples
-from reproduce.rendering.markdown import cross_table, markdown
+from reproduce.rendering.markdown import cross_table
 from reproduce.rendering.tables import paper_cells, paper_table_3, scored
 from reproduce.tasks import TASKS
 
@@ -59,18 +59,15 @@ def errors(table: pd.DataFrame) -> str:
 
 def sizes(table: pd.DataFrame) -> str:
     """Table 2."""
-    lines = []
-    for row in table.to_dict("records"):
-        if row["variant"] == "published":
-            stand_in = pd.isna(row["paper examples"])
-            cells = [
-                COLOURS[None]
-                if stand_in
-                else f"{COLOURS[row[name] == row[f'paper {name}']]} {row[name]:,}"
-                for name in SIZES[:3]
-            ]
-            lines.append([row["dataset"], *cells])
-    return markdown(["Table 2, sizes", "rows", "columns of x", "columns of r"], lines)
+    cells, columns = dict[Any, str](), ("rows", "columns of x", "columns of r")
+    for row in table[table["variant"] == "published"].to_dict("records"):
+        for name, column in zip(SIZES, columns, strict=False):
+            ours, theirs = row[name], row[f"paper {name}"]  # which a stand-in does not have
+            text = COLOURS[None] if pd.isna(theirs) else f"{COLOURS[ours == theirs]} {ours:,}"
+            cells[row["dataset"], column] = text
+    return cross_table(
+        cells, table["dataset"].unique(), dict(zip(columns, columns, strict=True)), "Table 2, sizes"
+    )
 
 
 def scores(table: pd.DataFrame) -> str:

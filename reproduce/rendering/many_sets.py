@@ -34,16 +34,11 @@ def gains(table: pd.DataFrame, metric: str) -> pd.DataFrame:
         ours = values.get((experiment, REFERENCE, name))
         if method == REFERENCE or ours is None:
             continue
-        both = pd.concat([ours, other], axis=1, join="inner", keys=["ours", "other"]).dropna()
-        if not len(both):
-            continue
-        means = both.mean()
+        shared = (ours + other).dropna().index
+        a, b = (each[shared].mean() for each in (ours, other))
         if metric == "error":
-            errors = 1.0 - means if kinds[name] == "AUC" else means
-            gain = math.log(errors["other"] / errors["ours"])
-        else:
-            gain = means["ours"] - means["other"]
-        found.setdefault(method, {})[name] = gain
+            a, b = (1.0 - a, 1.0 - b) if kinds[name] == "AUC" else (a, b)
+        found.setdefault(method, {})[name] = math.log(b / a) if metric == "error" else a - b
     return pd.DataFrame(found)
 
 

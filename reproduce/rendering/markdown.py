@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from reproduce.intervals import Interval, meet
@@ -95,13 +96,10 @@ def grid(
     most = {name: _most({key: c for key, c in cells.items() if key[1] == name}) for name in columns}
     rivals = {k: c for k, c in cells.items() if not full_first or _fits(c) == most.get(k[1])}
     best = _best(rivals, lower or {})
-    there = {method for method, _ in cells}
-    lines = []
-    for row in known_first(there) if order is None else [name for name in order if name in there]:
-        keys = [(row, column) for column in columns]
-        texts = [shown(cells.get(k), most[k[1]], k in best, marks.get(k, "")) for k in keys]
-        lines.append([row, *texts])
-    return markdown(["Method", *columns.values()], lines)
+    there = dict.fromkeys(method for method, _ in cells)
+    keys = product(there, columns)
+    texts = {k: shown(cells.get(k), most[k[1]], k in best, marks.get(k, "")) for k in keys}
+    return cross_table(texts, known_first(there) if order is None else order, columns)
 
 
 def beside(

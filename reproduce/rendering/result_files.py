@@ -28,7 +28,7 @@ _COMMANDS = (
     *("public --protocol positive", "public", "public --protocol confirmation"),
     *("public --protocol members", "ablation", "ablation --protocol released", "timing"),
     *("auctions", "search", "untouched", "credit", "credit_falls", "credit_witnesses", "falls"),
-    *("survival", "ordinal", "distribution", "intervals", "calibration", "stories", "bands"),
+    *("survival", "ordinal", "distribution", "intervals", "stories", "bands"),
     *("primitives", "reference_posteriors"),
 )
 

@@ -32,6 +32,7 @@ from reproduce.tasks import PAPER, TASKS, own_metric
 
 #: Metrics that are better where higher; the others are errors and times.
 HIGHER = ("AUC", "accuracy", "log score", "quadratic kappa")
+STAND_INS = [name for name, task in TASKS.items() if task.stand_in]
 #: Metrics of which neither the lowest nor the highest is best.
 _NEUTRAL = ("coverage", "width", "crossings", "seconds")
 #: The order of the tables of the search.
@@ -85,16 +86,14 @@ def headings(names: Iterable[str], metric: bool = False) -> dict[str, str]:
 
 def published(table: pd.DataFrame) -> str:
     """The metric of each task beside the paper's, of the data sets that are the same."""
-    names = [name for name, task in TASKS.items() if not task.stand_in]
-    values, columns, lower = scored(table[table["dataset"].isin(names)])
+    values, columns, lower = scored(table[~table["dataset"].isin(STAND_INS)])
     partners = {name: method.paper for name, method in METHODS.items()}
     return beside(mean_intervals(values), paper_table_3(), partners, columns, lower)
 
 
 def stand_ins(table: pd.DataFrame, *metrics: str) -> str:
     """The scores of data sets that take the place of one of the paper's, beside nothing."""
-    names = [name for name, task in TASKS.items() if task.stand_in]
-    values, columns, lower = scored(table[table["dataset"].isin(names)], *metrics)
+    values, columns, lower = scored(table[table["dataset"].isin(STAND_INS)], *metrics)
     return grid(mean_intervals(values), columns, lower)
 
 

@@ -21,6 +21,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from torch import Tensor
 
 from pyro_gcm import data
 from reproduce import tasks
+from reproduce.benchmarks import paired
 from reproduce.methods import METHODS, Predictor, Rows, rows_of, version_of
 from reproduce.methods.spaces import SEARCHED
 from reproduce.runs import (
@@ -189,22 +191,15 @@ def _fit(
 def _milliseconds(model: Predictor, dataset: data.Dataset, test: Tensor) -> float:
     """Median CPU time of a prediction of a thousand rows, after a first one."""
     index = test[torch.arange(TIMED_ROWS) % len(test)]
-    x, r = dataset.x[index], dataset.r[index]
-    model.predict(x, r)
-    times = []
-    for _ in range(REPEATS):
-        start = time.process_time()
-        model.predict(x, r)
-        times.append(time.process_time() - start)
-    return 1_000 * float(np.median(times))
+    call = partial(model.predict, dataset.x[index], dataset.r[index])
+    return 1_000 * float(np.median(paired({"": call}, REPEATS)[""]))
 
 
-def search(name: str, splits: range, arguments: argparse.Namespace) -> dict[tuple[str, str], str]:
-    """The best settings of every method and search of a data set, as JSON.
+def search(name: str, splits: range, arguments: argparse.Namespace) -> list[Fit]:
+    """Run the trials on a data set, and return the final fits with the best settings of a method.
 
-    All searches have their first trial, then their second: those of a round run in parallel.
-
-    :returns: (method, split) -> settings, the same for all splits where rows are set aside.
+    All searches have their first trial, then their second: those of a round run in parallel. Where
+    rows are set aside, all splits have the same settings.
     """
     plan, path = PLANS[name], arguments.output / f"search_trials_{name}.csv"
     dataset = tasks.load(name, "default")
@@ -228,12 +223,12 @@ def search(name: str, splits: range, arguments: argparse.Namespace) -> dict[tupl
             stored = _stored(path, shared)
     trials = number + 1
     best = {key: best_of(f"{name}/{'/'.join(key)}", stored[key][:trials]) for key in every}
-    return {
-        (method, str(split)): as_json({**best.get((method, searched), {}), **shared})
-        for method in arguments.methods
-        for split in splits
-        for searched in [str(split) if plan.nested else ASIDE_SPLIT]
-    }
+    fits = []
+    for seed, method in product(splits, arguments.methods):
+        own = best.get((method, str(seed) if plan.nested else ASIDE_SPLIT), {})
+        of = name, "default", "held-out", str(seed), seed, method
+        fits.append(Fit("search", *of, as_json({**own, **shared})))
+    return fits
 
 
 def _stored(path: Path, shared: Settings) -> dict[tuple[str, str], Finished]:
@@ -311,13 +306,7 @@ def main(arguments: argparse.Namespace) -> None:
     tables = {}
     for name in arguments.datasets:
         count = 1 if arguments.quick else PLANS[name].splits
-        splits = range(FIRST_SPLIT, FIRST_SPLIT + count)
-        best = search(name, splits, arguments)
-        fits = [
-            Fit("search", name, "default", "held-out", str(split), split, m, best[m, str(split)])
-            for split in splits
-            for m in arguments.methods
-        ]
+        fits = search(name, range(FIRST_SPLIT, FIRST_SPLIT + count), arguments)
         path = arguments.output / f"search_{name}.csv"
         tables[path.stem] = run_fits(path, fits, run, arguments)
     print_tables("8", tables)

@@ -8,7 +8,7 @@ import pytest
 from toys import options
 
 from reproduce import studies
-from reproduce.defaults import own_study
+from reproduce.defaults.own_study import STUDY
 from reproduce.runs import Refused, read_results
 
 PAGE = Path(__file__).parents[2] / "docs" / "reproducing.md"
@@ -25,23 +25,23 @@ def mine(tmp_path, monkeypatch):
 
 
 def run(folder, *more):
-    asked = options(own_study, folder, "--quick", "--jobs", "1", "--splits", "2", *more)
-    own_study.main(asked)
+    asked = ["--quick", "--jobs", "1", "--splits", "2", "--datasets", "mine:coins", *more]
+    STUDY.main(options(STUDY, folder, *asked))
 
 
 def test_a_method_and_a_data_set_of_ones_own_stand_beside_the_others(mine, capsys):
-    chosen = ["--methods", "HistGradientBoosting", "--task", "mine:coins"]
-    run(mine, "--method", "mine:Logistic", *chosen)
+    chosen = ["--methods", "mine:Logistic", "HistGradientBoosting"]
+    run(mine, *chosen)
     shown = capsys.readouterr().out
     assert re.search(r"mine:coins\n\n\| Method \| AUC .*\| mine:Logistic \|", shown, re.DOTALL)
     first = read_results(mine / "study.csv")
     assert set(first["method"]) == {"HistGradientBoosting", "mine:Logistic"}
     # What is there is not run again; a changed file is.
-    run(mine, "--method", "mine:Logistic", *chosen)
+    run(mine, *chosen)
     assert len(read_results(mine / "study.csv")) == len(first)
     with (mine / "mine.py").open("a", encoding="utf-8") as file:
         file.write("# changed\n")
-    run(mine, "--method", "mine:Logistic", *chosen)
+    run(mine, *chosen)
     again = read_results(mine / "study.csv")
     assert set(again.loc[~again["settings"].isin(first["settings"]), "method"]) == {"mine:Logistic"}
 
@@ -50,9 +50,10 @@ def test_what_is_wrong_is_said(mine):
     for method, message in (
         ("mine:Nothing", "cannot be imported: module 'mine' has no attribute"),
         ("nowhere:f", "cannot be imported: No module named 'nowhere'"),
+        ("nowhere", "--methods nowhere: protocol held-out has HistGradientBoosting"),
     ):
         with pytest.raises(Refused, match=message):
-            run(mine, "--method", method, "--methods", "--task", "mine:coins")
+            run(mine, "--methods", method)
 
 
 def test_every_study_is_listed_once_the_papers_first_with_its_duration():

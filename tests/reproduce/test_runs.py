@@ -32,7 +32,7 @@ def run(fit, device="cpu"):
     return {"loss": fit.seed / 3, "error": float("nan"), "seconds": 0.1, "epochs": fit.seed}
 
 fits = [Fit("e", "d", "v", "p", "", seed, "m", "{}") for seed in range(4)]
-options = argparse.Namespace(jobs=jobs, backend="loky", device="cpu", scheduler=None, again=False)
+options = argparse.Namespace(jobs=jobs, device="cpu", again=False)
 run_fits(folder / "table.csv", fits, run, options)
 """
 
@@ -188,22 +188,6 @@ def test_a_table_of_other_columns_is_refused_by_name(tmp_path):
     with pytest.raises(ValueError, match=r"table\.csv has columns \['method', 'auc'\], expected"):
         run_fits(path, [fit(0)], never, options())
     assert path.read_text() == "method,auc\nGCM,0.8\n"
-
-
-@pytest.mark.long(keep=0)
-def test_dask_runs_the_fits_in_its_own_workers(tmp_path):
-    distributed = pytest.importorskip("distributed")
-
-    def where(fit, device="cpu"):
-        distributed.get_worker()  # which there is only in a task of Dask
-        return {"process": float(os.getpid()), "seconds": 0.0, "epochs": 0}
-
-    chosen = options("--backend", "dask", "--jobs", "2")
-    table = run_fits(tmp_path / "table.csv", [fit(0), fit(1)], where, chosen)
-    assert len(table) == 2
-    assert os.getpid() not in table["value"].tolist()
-    with pytest.raises(ValueError, match="No clients found"):
-        distributed.default_client()
 
 
 def test_a_row_of_another_device_is_not_taken_for_this_one(tmp_path):

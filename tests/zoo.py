@@ -20,7 +20,7 @@ from pyro_gcm import GCM, IGCM, FitResult, fit
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import Conditional, PosteriorGuide
-from pyro_gcm.responses import Continuous, Ordinal, Survival, WholeDistribution
+from pyro_gcm.responses import Continuous, Count, Ordinal, Survival, WholeDistribution
 
 X_DIM, R_DIM = 3, 2
 #: Parts of a model whose size says how much y tells of z.
@@ -28,7 +28,7 @@ PARTS = ("cost_net", "z_prior")
 
 
 class Rows(NamedTuple):
-    """x [n, 3], r [n, 2] or levels [n, 1], and y [n]."""
+    """x [n, 3], r [n, 2] or levels [n, 1], and y [n] or counts and exposures [n, 2]."""
 
     x: Any
     r: Any
@@ -93,6 +93,12 @@ AXIS_KINDS = {
 }
 KINDS: dict[str, Kind] = {
     "plain": _kind(),
+    "count": _kind("count"),
+    "count, zeros": Kind(
+        {"response": lambda: Count(X_DIM, 4, dispersion="conditional"), "p0": "conditional"},
+        response="count",
+    ),
+    "count, members": _kind("count", MemberGCM, **_MEMBERS),
     "continuous": _kind("continuous"),
     "constant noise": Kind(
         {"response": lambda: Continuous(X_DIM, 4, noise="constant")}, response="continuous"
@@ -141,6 +147,10 @@ def rows(
     y: Any = 300.0 + 50.0 * score
     if response == "binary":
         y = (score > 0.0).double()
+    elif response == "count":
+        exposure = 0.2 + 3.0 * torch.rand(count, generator=g, dtype=torch.float64)
+        mean = exposure * (0.5 * score).exp()
+        y = torch.stack([torch.poisson(mean, generator=g), exposure], 1)
     elif response == "quantile":
         r = 0.01 + 0.98 * torch.rand(count, 1, generator=g, dtype=torch.float64)
     elif response == "ordinal":
@@ -275,9 +285,11 @@ def predictions(model: Any, data: Rows) -> dict[str, Tensor]:
         cost = model.cost(x[:6])
         found |= {"cost mean": cost.mean, "cost cdf": cost.cdf(cost.mean.nan_to_num(posinf=1.0))}
     p_y = model.predictive(few.x, few.r)
-    if hasattr(p_y, "cdf"):
+    if isinstance(model.response, Count):
+        found |= {"rate": p_y.rate(few.y[:, 0]), "pmf": p_y.pmf([0, 3])}
+    elif hasattr(p_y, "cdf"):
         found["cdf"] = p_y.cdf(few.y)
-    if isinstance(model.response, Survival | Ordinal | WholeDistribution):
+    if isinstance(model.response, Count | Survival | Ordinal | WholeDistribution):
         found["quantile"] = p_y.quantile([0.1, 0.5, 0.9])
     elif isinstance(model, GCM) and model.response.r_dist() is None:
         level = 0.6 if model.response.is_probability else 320.0

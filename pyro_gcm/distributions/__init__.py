@@ -2,6 +2,7 @@
 
 from pyro_gcm.distributions.costs import CostUnits, InfiniteCost, LatentMixture, shifted
 from pyro_gcm.distributions.curve_outcome import AlongAxis, EventTime, OrderedLevel
+from pyro_gcm.distributions.event_count import EventCount
 from pyro_gcm.distributions.families import cost_family, register_cost_family
 from pyro_gcm.distributions.order_event import GuessedEvent, OrderEvent
 from pyro_gcm.distributions.posteriors import CostPosterior, RevenuePosterior, coordinates
@@ -11,6 +12,7 @@ __all__ = [
     "AlongAxis",
     "CostPosterior",
     "CostUnits",
+    "EventCount",
     "EventTime",
     "GuessedEvent",
     "InfiniteCost",

@@ -229,6 +229,16 @@ class EventForms(Expandable):
         new._batch_shape = torch.Size((*self.batch_shape[:-1], count))
         return new
 
+    def given_finite(self) -> Any:
+        """The event given that costs are finite, for its probabilities alone."""
+        if self.logits is None:
+            return self
+        new = copy.copy(self)
+        for computed in ("rising", "odds64"):
+            new.__dict__.pop(computed, None)
+        new.logits = None
+        return new
+
     def with_revenue(self, revenue: Tensor) -> Any:
         """The same event at other values of what is known, [..., (G,) K], which are not checked."""
         if not torch.is_grad_enabled():

@@ -33,6 +33,7 @@ def fit(
     r: ArrayLike | None = None,
     y: ArrayLike | None = None,
     *,
+    exposure: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     objective: str | None = None,
     elbo: str | ELBO | None = None,
@@ -67,6 +68,8 @@ def fit(
         y), of a `torch.utils.data.DataLoader` or another iterable, in the same order at each pass.
         All are read once before training, to be checked, and for means and spreads; quantiles
         come from a random sample of at most 200,000.
+    :param exposure: of counts, [n], above 0, one unit of it by default; of rows that are read y has
+        both columns.
     :param sample_weight: how much each row counts, [n], at least 0; rows of weight 0 are left out
         before anything else, and of the others only ratios matter: each row is there once, and the
         loss is the weighted mean. Units of the data are learned from rows counted once, a share
@@ -142,6 +145,10 @@ def fit(
         return TrainingOptions(**{**vars(model.training_defaults(count)), **asked})
 
     options = options_for(1)
+    if exposure is not None:
+        if y is None:
+            raise ValueError("exposure needs x, r and y in memory")
+        y = model.response.exposed(y, exposure)
     rows: DataInMemory | StreamedData
     if r is None and y is None:
         if sample_weight is not None:

@@ -67,15 +67,27 @@ class Predictions(OrderEventModel):
     """A model with its predictions."""
 
     @prediction
-    def predict(self, x: ArrayLike, r: ArrayLike, *, num_samples: Count = None) -> Tensor:
+    def predict(
+        self,
+        x: ArrayLike,
+        r: ArrayLike,
+        *,
+        exposure: ArrayLike | None = None,
+        num_samples: Count = None,
+    ) -> Tensor:
         """Prediction for every row: Pr(y = 1), the mean of y, or what the response says.
 
         :param x: [B, x_dim] in data units.
         :param r: [B, r_dim].
+        :param exposure: of counts, [B], of whose mean it is a factor.
         :param num_samples: draws of z, the model's own number by default.
         :returns: [B].
         """
-        return self._predicted(self.rows(x, r), self.noise(num_samples))
+        rows, factor = self.rows(x, r), None
+        if exposure is not None:
+            factor = self.response.exposure_of(exposure, rows.x)
+        found = self._predicted(rows, self.noise(num_samples))
+        return found if factor is None else (found.double() * factor).to(found)
 
     def differentiable(self, x: ArrayLike, r: ArrayLike, *, num_samples: Count = None) -> Tensor:
         """`predict` with gradients with respect to x, r and the parameters: for marginal effects.
@@ -138,7 +150,12 @@ class Predictions(OrderEventModel):
 
     @prediction
     def predictive(
-        self, x: ArrayLike, r: ArrayLike, *, num_samples: Count = None
+        self,
+        x: ArrayLike,
+        r: ArrayLike,
+        *,
+        exposure: ArrayLike | None = None,
+        num_samples: Count = None,
     ) -> Any:  # the class that the response names
         """p(y | x, r) of every row: densities, draws, and what else outcomes of this kind have.
 
@@ -146,6 +163,7 @@ class Predictions(OrderEventModel):
         and levels, `probabilities` for levels, `survival` and `hazard` for times.
 
         :param x: [B, x_dim] in data units; `r`: [B, r_dim].
+        :param exposure: of counts, [B]; one unit of it by default.
 
         >>> import torch
         >>> from pyro_gcm import GCM
@@ -154,7 +172,11 @@ class Predictions(OrderEventModel):
         torch.Size([5, 3])
         """
         home = x.device if isinstance(x, Tensor) else torch.device("cpu")
-        return self.response.predictive(self, self.rows(x, r), num_samples, home)
+        rows = self.rows(x, r)
+        found: Any = self.response.predictive(self, rows, num_samples, home)
+        if exposure is not None:
+            found.exposure = self.response.exposure_of(exposure, rows.x)
+        return found
 
     @prediction
     def effective_sample_size(

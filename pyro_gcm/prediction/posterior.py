@@ -151,7 +151,7 @@ class Target:
         else:
             sites["c"] = p_y.cost_posterior(rows.y).sample()
             sites["y"] = p_y.sample()  # the row's costs are drawn anew for it
-        sites |= self.model.response.derived(p_y, sites["c"])
+        sites |= self.model.response.derived(p_y, sites["c"], rows.y)
         if (units := self.model.cost_units(rows.r)) is not None:
             sites["c"] = units.to_data(sites["c"])
         return sites

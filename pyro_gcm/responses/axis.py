@@ -240,7 +240,7 @@ class Survival(AxisResponse, name="survival"):
         """Times, which are exact in a draw; inf where the event never comes."""
         return y[..., 1]
 
-    def derived(self, p_y: Any, cost: Tensor) -> dict[str, Tensor]:
+    def derived(self, p_y: Any, cost: Tensor, y: Tensor | None) -> dict[str, Tensor]:
         """t, the time of the event that known costs lead to; inf where it never comes."""
         return {"t": p_y.drawn(cost)[..., 1]}
 

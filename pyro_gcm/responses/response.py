@@ -177,9 +177,23 @@ class Response(nn.Module):
         """Draws of y from site y as numbers, [...]."""
         return y
 
-    def derived(self, p_y: Any, cost: Tensor) -> dict[str, Tensor]:
-        """Sites that known costs determine besides y, for the draws of a posterior."""
+    def derived(self, p_y: Any, cost: Tensor, y: Tensor | None) -> dict[str, Tensor]:
+        """Sites besides y that depend on costs, given y too where it is given: of a posterior."""
         return {}
+
+    def exposed(self, y: ArrayLike, exposure: ArrayLike) -> Tensor:
+        """Outcomes that were seen over an exposure [n].
+
+        :raises ValueError: for a response whose outcomes have none.
+        """
+        raise ValueError(f"exposure is for response='count', got {self.named!r}")
+
+    def exposure_of(self, exposure: ArrayLike, rows: Tensor) -> Tensor:
+        """Checked exposures of rows, [n].
+
+        :raises ValueError: as `exposed` does.
+        """
+        return self.exposed(rows, exposure)
 
     def model_of(self, model: Model, name: str) -> Model:
         """The model with one of several responses alone.

@@ -171,10 +171,12 @@ class Several(Response):
         """Draws of each, by its name."""
         return {name: part.drawn(own) for name, part, own in self._each(y)}
 
-    def derived(self, p_y: Any, cost: Tensor) -> dict[str, Tensor]:
+    def derived(self, p_y: Any, cost: Tensor, y: Tensor | None) -> dict[str, Tensor]:
         """Return the values that costs determine, by the names of response and site."""
         found, costs = {}, cost.split(self.costs, -1)
-        for name, part, *own in zip(self.names, self.parts, p_y.parts, costs, strict=True):
+        seen = [None] * len(costs) if y is None else [own for *_, own in self._each(y)]
+        every = zip(self.names, self.parts, p_y.parts, costs, seen, strict=True)
+        for name, part, *own in every:
             found.update({f"{name}.{k}": v for k, v in part.derived(*own).items()})
         return found
 

@@ -25,6 +25,7 @@ from pyro_gcm.nets import (
 from pyro_gcm.responses import (
     Binary,
     Continuous,
+    Count,
     Guessed,
     Ordinal,
     Several,
@@ -88,6 +89,7 @@ OF_GCM: Options = [
     ({"prior": normal(2)}, r"prior must .* \(4,\).* got \(2,\)"),
     ({"cost_family": normal(1, 4)}, r"cost_family must .* \(2,\)"),
     ({"p0": nn.Linear(3, 1)}, r"p0 must give values of shape \(\) for a row, got \(1,\)"),
+    ({"response": "count", "p0": "constant", "alternatives": 2}, "p0 needs alternatives=1"),
     ({"p0": nn.Linear(3, 3), "alternatives": 2}, r"p0 must give .* \(2,\) for a row, got \(3,\)"),
     ({"revenue_map": nn.Linear(2, 1)}, r"revenue_map must .* \(2,\) for a row, got \(1,\)"),
     ({"revenue_map": Part(torch.neg)}, "revenue_map must be increasing, but it falls"),
@@ -135,6 +137,7 @@ OF_IGCM: Options = [
     ({"kernel_map": "identity", "costs": 3}, "kernel_map='identity' needs one alternative with a"),
     ({"r_dim": 0}, "must be an integer of at least 1, got 0"),
     *(({"response": name}, f"response='{name}' needs GCM") for name in ("survival", "ordinal")),
+    ({"response": "count"}, "response='count' needs GCM"),
     ({"response": "distribution"}, "response='distribution' needs GCM"),
 ]
 OF_MEMBERS: Options = [
@@ -161,6 +164,7 @@ OF_PARTS: list[tuple[Callable[[], Any], str]] = [
     (lambda: Guessed(rate=1.0), "rate must be a probability"),
     (lambda: Ordinal(levels=1), "levels must be an integer of at least 2"),
     (lambda: Continuous(1, noise="none"), "noise must be one of"),
+    (lambda: Count(1, dispersion="none"), "dispersion must be one of"),
     *(
         (lambda time_map=time_map: Survival(time_map=time_map), "time_map must")
         for time_map in (ExpTransform(), SigmoidTransform())

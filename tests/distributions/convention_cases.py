@@ -15,6 +15,7 @@ from torch import Tensor
 
 from pyro_gcm.distributions import (
     AlongAxis,
+    EventCount,
     EventTime,
     GuessedEvent,
     InfiniteCost,
@@ -102,6 +103,10 @@ def event_time(batch: Shape) -> EventTime:
     return EventTime(event(batch, infinite=True), line, SimpleNamespace(**units))
 
 
+def event_count(batch: Shape, infinite: bool = False) -> EventCount:
+    return EventCount(event(batch, infinite=infinite), real(*batch), positive(*batch), positive())
+
+
 def given_outcome(batch: Shape, build: Callable[[Shape], Any] = ordered_level) -> Any:
     """The costs given an outcome that they had; of times some are censored."""
     d = build(batch)
@@ -171,6 +176,9 @@ CASES: dict[str, Callable[[Shape], Any]] = {
     "along an axis": along_axis,
     "time": event_time,
     "time, pooled over draws": lambda b: event_time(b).over_draws(),
+    "count": event_count,
+    "count, infinite costs": partial(event_count, infinite=True),
+    "costs given counts": partial(given_outcome, build=partial(event_count, infinite=True)),
     "several outcomes": several,
     "costs of several outcomes": partial(given_outcome, build=several),
     "costs given a level": given_outcome,

@@ -37,6 +37,7 @@ from torch.func import vmap
 from pyro_gcm.distributions import (
     AlongAxis,
     CostPosterior,
+    EventCount,
     EventTime,
     GuessedEvent,
     InfiniteCost,
@@ -53,7 +54,7 @@ from pyro_gcm.nets import DiagNormalMixture
 #: First words of the cases without an event dimension.
 UNIVARIATE = {"univariate", "event", "threshold", "partly", "certain", "level", "along"}
 #: Outcomes whose type is not that of their costs, and the costs given those that are positions.
-IN_FLOAT64 = AlongAxis | EventTime | SeveralOutcomes
+IN_FLOAT64 = AlongAxis | EventCount | EventTime | SeveralOutcomes
 OF_POSITIONS = ("costs given a value", "costs given times")
 #: Distributions of finitely many outcomes.
 DISCRETE = OrderEvent | GuessedEvent | OrderedLevel
@@ -70,7 +71,8 @@ def check_that_draws_densities_and_moments_have_their_shapes(case: str) -> None:
 
 def check_shapes(case: str, batch: Shape) -> None:
     d = CASES[case](batch)
-    event_shape = (2, 3) if "alternatives" in case else (2,) if case.startswith("sev") else (3,)
+    pairs = case.startswith(("several", "count"))
+    event_shape = (2, 3) if "alternatives" in case else (2,) if pairs else (3,)
     if re.split(r"\W", case)[0] in UNIVARIATE:
         event_shape = ()
     assert (d.batch_shape, d.event_shape, d.event_dim) == (batch, event_shape, len(event_shape))
@@ -85,7 +87,8 @@ def check_shapes(case: str, batch: Shape) -> None:
         assert inside.all()
         assert (log_p > -math.inf).all()
         with contextlib.suppress(NotImplementedError):
-            below = d.cdf(x[..., 1] if isinstance(d, EventTime) else x)
+            column = {EventTime: 1, EventCount: 0}.get(type(d))
+            below = d.cdf(x if column is None else x[..., column])
             assert below.shape == sample_shape + batch
             assert ((below >= 0.0) & (below <= 1.0)).all()
         assert d.to_event(len(batch)).log_prob(x).shape == sample_shape
@@ -177,7 +180,8 @@ def check_that_density_is_that_of_the_draws(case: str) -> None:
     dimensions and the normal in six.
     """
     d, count = CASES[case](()), 10_000
-    if isinstance(d, DISCRETE | EventTime | SeveralOutcomes) or case in OF_POSITIONS:
+    kinds = DISCRETE | EventCount | EventTime | SeveralOutcomes
+    if isinstance(d, kinds) or case in OF_POSITIONS:
         return  # probabilities of outcomes, or a density of a position
     x = d.sample((count,)).reshape(count, -1)
     finite = torch.where(x.isfinite(), x, math.nan)

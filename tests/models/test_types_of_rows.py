@@ -31,6 +31,8 @@ def few_digits(response: str) -> tuple[Tensor, Tensor, Tensor]:
         r = 0.5 + steps[:, 3:4] / 16.0
     if response in ("binary", "ordinal"):
         y = (y > 0.0).double()
+    elif response == "count":
+        y = torch.stack([4.0 + y, 8.0 + y], 1)
     elif response == "survival":
         y = torch.stack([8.0 + y, 8.0 + y, 0.0 * y], 1)
     else:

@@ -21,7 +21,7 @@ import zoo
 from pyro_gcm import GCM
 from pyro_gcm.models import HierarchicalGCM
 from pyro_gcm.models.build import GUIDES, PRIORS, REVENUE_MAPS
-from pyro_gcm.responses import RESPONSES, Continuous, Guessed
+from pyro_gcm.responses import RESPONSES, Continuous, Count, Guessed
 from pyro_gcm.testing import (
     CostFamilyTests,
     GuideTests,
@@ -73,13 +73,29 @@ add(RevenueMapTests, named(*(name for name in REVENUE_MAPS if name != "probit"))
 add(RevenueMapTests, named("probit"), r_dim=1, options={"response": "quantile", **SMALL})
 several = {"alternatives": 2, "costs": 3, **SMALL}
 add(RevenueMapTests, {"alternatives": lambda: "positive_linear"}, options=several)
-add(ResponseTests, named(*(name for name in RESPONSES if name != "quantile")))
+add(ResponseTests, named(*(name for name in RESPONSES if name not in ("count", "quantile"))))
 add(ResponseTests, named("quantile"), r_dim=1)
 own = {
     "guessed": lambda: Guessed(3, 4),
     "constant noise": lambda: Continuous(3, 4, noise="constant"),
 }
 add(ResponseTests, own)
+
+
+class Exposed:
+    """Counts over exposures from 0.2 to 3.2."""
+
+    def rows(self, model: Any, count: int) -> Any:
+        x, r, y = super().rows(model, count)  # type: ignore[misc]
+        exposure = 0.2 + 3.0 * torch.rand(count)
+        return x, r, torch.stack([(y[:, 0] * exposure).floor(), exposure], 1)
+
+
+class CountTests(Exposed, ResponseTests):
+    pass
+
+
+add(CountTests, {"count": lambda: "count", "Poisson": lambda: Count(3, 4, dispersion=None)})
 
 
 class ZooTests(StoryTests):
@@ -101,6 +117,13 @@ strict = (
     "distribution, members",
 )
 add(ZooTests, kinds(*strict))
+
+
+class CountZooTests(Exposed, StoryTests):
+    pass
+
+
+add(CountZooTests, kinds("count, zeros", "count, members"))
 # The gradient of a mean is weighed otherwise than that of its noise, on purpose.
 add(ZooTests, kinds("members, continuous"), test_gradients_are_finite_differences=None)
 implicit = [name for name in zoo.KINDS if name.startswith("implicit")]

@@ -83,10 +83,8 @@ def report(results: Results, text: str) -> str:
             return filled(found[1])
         except LookupError as missing:  # of a file, or of some of its rows
             command, _ = FILES.get(str(missing.args[0]), ("", 0))
-            told = (
-                f"Not run yet: `python -m reproduce {command}`." if command else "Not run in full."
-            )
-            return told if alone else f"({NOT_RUN})"
+            told = f"yet: `python -m reproduce {command}`" if command else "in full"
+            return f"Not run {told}." if alone else f"({NOT_RUN})"
 
     text = re.sub(r"(?m)^\{\{([^{}]+)\}\}$", partial(fill, alone=True), text)
     text = re.sub(r"\{\{([^{}]+)\}\}", partial(fill, alone=False), text)

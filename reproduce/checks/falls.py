@@ -28,10 +28,11 @@ from reproduce.study import Study
 X_DIM = 3
 #: Columns of r for each response; those of "quantile" are levels.
 REVENUES = {"binary": 2, "continuous": 2, "quantile": 1}
-_SMALL: Settings = {"hidden": 8, "num_samples": 32}
 #: The start of a kind's name -> class with the options of all of its kinds.
-CLASSES: dict[str, Any] = {of.__name__: partial(of, **_SMALL) for of in (GCM, IGCM)}
-CLASSES["members"] = partial(MemberGCM, members=4, hidden=16)
+CLASSES: dict[str, Any] = {
+    "members": partial(MemberGCM, members=4, hidden=16),
+    **{of.__name__: partial(of, hidden=8, num_samples=32) for of in (GCM, IGCM)},
+}
 #: Kinds of models, whose names have their class and response -> what they have beside the defaults,
 #: and the options of `fit` that they need.
 KINDS: dict[str, Settings] = read_json(__file__, "falls.json")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -82,19 +83,16 @@ def price_bounds(y: Array, with_: Array, free: Array, *, seed: int) -> Scores:
     :param with_: probabilities with directions, and `free` those without, [B].
     """
     found: Scores = {}
+    options: Any = {"paired": True, "vectorized": False, "method": "percentile"}
+    options |= {"n_resamples": RESAMPLES}
     for name in RESAMPLED:
 
         def gap(y: Array, with_: Array, free: Array, name: str = name) -> float:
             price = _SCORES[name](y, free) - _SCORES[name](y, with_)
             return price if name == "AUC" else -price
 
-        ends = stats.bootstrap(
-            (y, with_, free),
-            gap,
-            **{"paired": True, "vectorized": False, "method": "percentile"},
-            n_resamples=RESAMPLES,
-            random_state=np.random.default_rng(seed),
-        ).confidence_interval
+        options |= {"random_state": np.random.default_rng(seed)}
+        ends = stats.bootstrap((y, with_, free), gap, **options).confidence_interval
         found |= {f"{name}, price from": ends.low, f"{name}, price to": ends.high}
     return found
 

@@ -19,7 +19,6 @@ from pyro_gcm import GCM, baselines, export, fit, load, save
 from pyro_gcm._utils.files import write_figure, write_file
 from pyro_gcm.cli import main
 from pyro_gcm.io import read_card
-from reproduce.__main__ import main as reproduce
 from reproduce.runs import write_csv
 
 
@@ -86,22 +85,6 @@ def test_a_disk_that_is_full_and_a_place_where_nothing_can_be_are_told(
         path = blocked(folder) / name
         assert str(path.parent) in told(write, path, capsys)
         assert content(folder) == {**before, "no folder": b"a file"}
-
-
-@pytest.mark.parametrize("command", ["quantile", "report"])
-def test_an_experiment_says_in_one_line_that_it_cannot_write(
-    command: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place = str(blocked(folder))
-    options = ["--results", "."] if command == "report" else ["--quick"]
-    monkeypatch.setattr(sys, "argv", ["reproduce", command, *options, "--output", place])
-    with pytest.raises(SystemExit) as ended:
-        reproduce()
-    lines = capsys.readouterr().err.splitlines()
-    assert ended.value.code == 2
-    assert lines[-1].startswith(f"python -m reproduce {command}: error: ")
-    assert place in lines[-1]
-    assert "Traceback" not in "".join(lines)
 
 
 # One file

@@ -21,18 +21,12 @@ import pytest
 import torch
 
 
-def last_loss():
+def last_loss(w=torch.full((5,), -0.5)):
     g = torch.Generator().manual_seed(0)
     x = torch.randn(64, 5, generator=g)
-    y = (x.sum(1) > 0).float()
-    w = torch.full((5,), -0.5, requires_grad=True)
-    optimizer = torch.optim.Adam([w], lr=0.05)
-    for _ in range(60):
-        optimizer.zero_grad()
-        loss = torch.nn.functional.binary_cross_entropy_with_logits(x @ w, y)
-        loss.backward()
-        optimizer.step()
-    return loss.item()
+    for _ in range(300):
+        w = w + 0.01 * x.T @ ((x.sum(1) > 0).float() - torch.sigmoid(x @ w))
+    return torch.nn.functional.softplus(-(x @ w) * x.sum(1).sign()).mean().item()
 
 
 def test_lucky():

@@ -118,22 +118,6 @@ def test_hard_cells_are_read_and_written_alike_in_each_format() -> None:
             assert found["job"].fillna("").tolist() == X["job"].fillna("").tolist()
 
 
-def test_a_column_is_found_in_any_normal_form_of_unicode() -> None:
-    composed, apart = "d\u00e9bit", "de\u0301bit"
-    data = table()[["debt", "default"]].rename(columns={"debt": composed})
-    data.to_csv("named.csv", index=False)
-    options = "--target=default", f"--increasing={apart}", "--out=m"
-    assert run("fit", "named.csv", *options, *QUICK).code == 0
-    for command, *more in (
-        ("required", "--probability=0.3"),
-        ("surface", "--values=0,50"),
-        ("surface", "--mean"),
-        ("plot", "--out=curve.svg", "--json"),
-    ):
-        done = run(command, "m", "named.csv", f"--column={apart}", *more)
-        assert done.code == 0, (command, done.err)
-
-
 def test_surface_moves_one_column_and_its_mean_is_the_response_curve(models: Models) -> None:
     options = "--column=debt", "--values=0:50:3", "--bands", "--keep=id"
     found = run("surface", models("classifier"), "data.csv", *options).table

@@ -263,8 +263,9 @@ def test_costs_agree_with_y_and_sites_are_those_of_the_posterior() -> None:
         exact = model.cost_posterior(*data[:3], num_samples=30, progress=False)
         assert set(exact) <= set(draws), kind
         assert all(draws[name].shape == exact[name].shape for name in exact)
-        revenue = model.kernel_map(draws["k"]) if isinstance(model, IGCM) else data.r
-        assert ((draws["c"] < revenue).all(-1) == (data.y == 1.0)).all(), kind
+        for found in (draws, exact):
+            revenue = model.kernel_map(found["k"]) if isinstance(model, IGCM) else data.r
+            assert ((found["c"] < revenue).all(-1) == (data.y == 1.0)).all(), kind
         again = guide_draws(model, *data[:3], num_samples=30, seed=1)
         assert all(torch.equal(again[name], draws[name]) for name in draws), kind
 

@@ -14,7 +14,6 @@ from loans import loans
 from sklearn.exceptions import NotFittedError
 
 from pyro_gcm import estimators, load, save
-from pyro_gcm.audit import audit_table
 from pyro_gcm.data.tables import Column, read_table
 from pyro_gcm.estimators import GCMClassifier, GCMRegressor, IGCMClassifier
 from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
@@ -264,18 +263,6 @@ def test_outcomes_that_float32_cannot_tell_apart(numbers):
     far = GCMRegressor(**SMALL).fit(X, 1e10 + y)
     for ask in (lambda m: m.predict(X[:9]), lambda m: m.predict_interval(X[:9])):
         np.testing.assert_allclose(ask(far) - 1e10, ask(near), rtol=1e-3, atol=1e-2)
-
-
-@pytest.mark.long(keep=0)
-def test_an_audit_finds_directions_of_positions_by_name(numbers):
-    X, y = numbers
-    model = GCMClassifier(**{**SMALL, "monotonic_cst": [-1, 1]}).fit(X, y)
-    options = {"pairs": 300, "progress": False}
-    assert audit_table(model, X[["debt", "income"]], **options).rate == 0.0
-    of_array = GCMClassifier(**{**SMALL, "monotonic_cst": [-1, 1]}).fit(X.to_numpy(), y)
-    assert audit_table(of_array, X.set_axis([0, 1], axis=1), **options).rate == 0.0
-    with pytest.raises(ValueError, match=r"two values at least .* columns \['income', 'debt'\]"):
-        audit_table(model, X[:1], **options)
 
 
 def test_a_fit_that_fails_leaves_the_last_one(numbers):

@@ -74,10 +74,16 @@ FORMS: tuple[Callable[[Tensor], Any], ...] = (
 )
 
 
-def test_the_same_rows_in_another_form_train_the_same_weights(toy: zoo.Rows) -> None:
+def test_the_same_rows_in_another_form_give_and_train_the_same(
+    toy: zoo.Rows,
+) -> None:
     fit(model := GCM(3, 2), *toy, **QUICK)
+    wanted = model.predict(toy.x, toy.r), model.log_prob(*toy[:3])
     for form in FORMS:
-        fit(other := GCM(3, 2), *map(form, toy), **QUICK)
+        x, r, y = map(form, toy[:3])
+        found = model.predict(x, r), model.log_prob(x, r, y)
+        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-6)
+        fit(other := GCM(3, 2), x, r, y, **QUICK)
         # The units of numbers with more digits have more, too.
         tolerance = 1e-3 if form in FORMS[-2:] else 0.0
         torch.testing.assert_close(weights(other), weights(model), rtol=0, atol=tolerance)

@@ -144,19 +144,6 @@ def test_outcome_that_the_model_excludes_is_an_error() -> None:
     assert (draws.log_evidence == 0.0).all()
 
 
-@pytest.mark.filterwarnings("ignore:.*effective sample size")
-def test_a_row_has_the_same_posterior_whatever_is_drawn_with_it() -> None:
-    model, (x, r, y) = model_of(), data(130)
-    together = model.posterior(x, r, y, num_samples=1000, progress=False)
-    for row in (0, 64, 129):
-        index = slice(row, row + 1)
-        alone = model.posterior(x[index], r[index], y[index], num_samples=1000, progress=False)
-        for name in ("z", "c"):
-            for column in range(2):
-                one, other = alone[name][:, 0, column], together[name][:, row, column]
-                assert ks_2samp(one, other).pvalue > 1e-5
-
-
 # Randomness
 
 

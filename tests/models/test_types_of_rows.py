@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
 import zoo
 from torch import Tensor
 
-from pyro_gcm import GCM, baselines, fit, load, save, to_arviz
+from pyro_gcm import GCM, baselines, fit, load, save
 
 #: Types of rows; a column stays in float64 where one cannot hold its numbers.
 TYPES = (
@@ -81,37 +79,6 @@ def test_half_precision_is_no_type_of_a_model() -> None:
                     call(x, r)
             with pytest.raises(TypeError, match=message):
                 train(half, x, r, y)
-
-
-FORMS: list[Callable[[Tensor], Any]] = [
-    lambda t: t.double(),
-    lambda t: t.numpy(),
-    lambda t: t.tolist(),
-    lambda t: pd.DataFrame(t.numpy()),
-    lambda t: np.asfortranarray(t.numpy())[::-1][::-1],
-    lambda t: torch.stack([t, t], 1)[:, 0],
-    lambda t: t.clone().requires_grad_(),
-]
-NUMBERS: list[Callable[..., Tensor]] = [
-    lambda m, x, r, y: m.predict(x, r),
-    lambda m, x, r, y: m.surface(x, r),
-    lambda m, x, r, y: m.cost(x).mean,
-    lambda m, x, r, y: m.log_prob(x, r, y),
-    lambda m, x, r, y: m.posterior(x, r, y, num_samples=9, progress=False)["c"],
-    lambda m, x, r, y: torch.tensor(
-        to_arviz(m, x, r, y, num_samples=9, progress=False)["posterior"]["c"].values
-    ),
-]
-
-
-def test_the_same_rows_in_another_form_give_the_same_numbers() -> None:
-    model, rows = GCM(3, 2), (torch.randn(12, 3), torch.randn(12, 2), torch.arange(12) % 2.0)
-    for call in NUMBERS:
-        wanted = call(model, *rows)
-        for form in FORMS:
-            found = call(model, *map(form, rows))
-            assert not found.requires_grad
-            torch.testing.assert_close(found, wanted, rtol=0, atol=1e-6)
 
 
 def test_data_frames_must_have_the_columns_of_fit(tmp_path) -> None:

@@ -1,13 +1,11 @@
 """Every method of the table trains, repeats its numbers from a seed, and is what it says."""
 
-import pandas as pd
 import pytest
 import torch
 
 import pyro_gcm
 from pyro_gcm import baselines
 from pyro_gcm.training import AdamW
-from reproduce import tasks
 from reproduce.methods import METHODS, Rows, methods_of, train
 
 SETTINGS = {
@@ -77,15 +75,3 @@ def test_the_settings_of_the_training_reach_it(method, optimizer, kind, schedule
     assert (given["seed"], own["schedule"], given["progress"]) == (7, schedule, False)
     shared = ("epochs", "batch_size", "learning_rate", "validation")
     assert all(given[name] == SETTINGS[name] for name in shared)
-
-
-def test_every_experiment_has_its_methods():
-    paper = set(pd.read_csv(tasks.PAPER / "public_datasets.csv")["method"])
-    held_out, published, quantile = map(methods_of, ("held-out", "published", "quantile"))
-    assert paper <= set(held_out) & set(published)
-    assert paper - {"IGCM"} <= set(quantile)
-    assert {"GCM (literal)", "IGCM (paper loss)"} == set(published) - set(held_out)
-    assert methods_of("timing") == ["MM", "CMNN", "PWL", "GCM"]
-    for name, method in METHODS.items():
-        assert method.paper in {*paper, None}
-        assert method.paper == name or name not in paper

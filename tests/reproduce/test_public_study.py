@@ -70,15 +70,6 @@ def test_held_out_trains_on_the_training_rows_of_its_split_only(given, method, m
         assert given[1] == (method, dataset().split(0)[0][:30].tolist())
 
 
-def test_other_errors_are_not_taken_for_divergence(given, monkeypatch):
-    def fails(*arguments, **options):
-        raise RuntimeError("out of memory")
-
-    monkeypatch.setattr(public, "train", fails)
-    with pytest.raises(RuntimeError, match="out of memory"):
-        public.run(fit("held-out"))
-
-
 def test_members_of_the_tables_are_those_of_the_library(given, tmp_path, monkeypatch):
     asked_for = []
 

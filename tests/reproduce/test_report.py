@@ -121,14 +121,6 @@ def test_absent_files_say_which_command_makes_them(tmp_path):
     assert f"| `public_held-out.csv` | `public` | 0 of {planned} | 0 |" in text
 
 
-def test_a_page_of_the_documentation_is_filled_in_anew(made):
-    page = "Before\n<!-- report.files all -->\nold\n<!-- / -->\nafter\n"
-    found = report.refreshed(page, report.read(made))
-    assert found.startswith("Before\n<!-- report.files all -->\n| File | Command |")
-    assert found.endswith("\n<!-- / -->\nafter\n")
-    assert "old" not in found
-
-
 def test_fits_that_lack_or_diverged_are_told(copied):
     rows = pd.read_csv(copied / "public_held-out.csv", dtype={"split": str})
     lost = (rows["dataset"] == "adult") & (rows["method"] == "MM") & (rows["seed"] == 1)

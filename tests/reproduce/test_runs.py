@@ -1,14 +1,9 @@
 """The table of finished fits survives kills, errors, other runs, and goes on where it stood."""
 
 import argparse
-import contextlib
 import math
-import os
-import signal
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -16,25 +11,6 @@ import pytest
 from reproduce import runs
 from reproduce.__main__ import main as reproduce_main
 from reproduce.runs import COLUMNS, Fit, Refused, as_json, read_results, run_fits
-
-ROOT = Path(runs.__file__).parents[1]
-#: A run of four fits of which the last two last until they are killed.
-KILLED = """
-import argparse, pathlib, sys, time
-from reproduce.runs import Fit, run_fits
-
-folder, jobs = pathlib.Path(sys.argv[1]), int(sys.argv[2])
-
-def run(fit, device="cpu"):
-    if fit.seed >= 2:
-        (folder / f"started {fit.seed}").touch()
-        time.sleep(120)
-    return {"loss": fit.seed / 3, "error": float("nan"), "seconds": 0.1, "epochs": fit.seed}
-
-fits = [Fit("e", "d", "v", "p", "", seed, "m", "{}") for seed in range(4)]
-options = argparse.Namespace(jobs=jobs, device="cpu", again=False)
-run_fits(folder / "table.csv", fits, run, options)
-"""
 
 
 def options(*more):
@@ -102,47 +78,6 @@ def test_an_error_in_one_fit_keeps_the_finished_ones(tmp_path):
     assert set(run_fits(path, asked, toy, options())["seed"]) == {0, 1, 2, 3}
 
 
-@pytest.mark.long(keep=0)
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_a_killed_run_leaves_a_whole_table_and_goes_on_to_the_same_one(tmp_path, jobs):
-    path = tmp_path / "table.csv"
-    script = tmp_path / "killed.py"
-    script.write_text(KILLED)
-    process = subprocess.Popen(
-        [sys.executable, str(script), str(tmp_path), str(jobs)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        start_new_session=True,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        deadline = time.monotonic() + 100
-        while not ((tmp_path / "started 2").exists() and len(read_results(path)) == 4):
-            assert process.poll() is None, "the run ended by itself"
-            assert time.monotonic() < deadline, "the first two fits were never stored"
-            time.sleep(0.05)
-        process.kill()
-        process.wait()
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # its workers, which may outlive it
-        process.wait()
-    left = path.read_text().splitlines()
-    assert len(left) == 5
-    assert len({line.count(",") for line in left}) == 1
-    assert read_results(path)["seed"].tolist() == [0, 0, 1, 1]
-
-    asked, ran = [fit(seed) for seed in range(4)], []
-
-    def rest(fit, device="cpu"):
-        ran.append(fit.seed)
-        return toy(fit, device)
-
-    run_fits(path, asked, rest, options())
-    assert ran == [2, 3]
-    run_fits(tmp_path / "whole.csv", asked, toy, options())
-    pd.testing.assert_frame_equal(without_seconds(path), without_seconds(tmp_path / "whole.csv"))
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -154,6 +89,10 @@ def test_a_killed_run_leaves_a_whole_table_and_goes_on_to_the_same_one(tmp_path,
         (["quantile", "--seeds", "0"], "--seeds: must be a whole number of at least 1, got 0"),
         (["untouched"], "import of xgboost halted; None in sys.modules: pip install pyro-gcm[boo"),
         (["search", "--methods", "CatBoost"], "import of catboost halted"),
+        (
+            ["auctions", "--output", "/dev/null/a"],
+            "error: Not a directory: '/dev/null/a'",
+        ),
         (["search", "--device", "meta"], "--device must be cpu, whose time is measured, got meta"),
     ],
 )
@@ -162,7 +101,8 @@ def test_what_cannot_run_is_told_without_a_traceback(
 ):
     for library in ("xgboost", "catboost"):
         monkeypatch.setitem(sys.modules, library, None)
-    monkeypatch.setattr(sys, "argv", ["reproduce", *arguments, "--output", str(tmp_path)])
+    name, *more = arguments
+    monkeypatch.setattr(sys, "argv", ["reproduce", name, "--output", str(tmp_path), *more])
     with pytest.raises(SystemExit) as ended:
         reproduce_main()
     assert ended.value.code == 2

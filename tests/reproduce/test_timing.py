@@ -2,28 +2,10 @@
 
 import pandas as pd
 import pytest
-import torch
 from toys import load_as, options, toy
 
 from reproduce import timing
 from reproduce.runs import read_results
-
-
-def test_every_way_of_predicting_gives_the_same_numbers(monkeypatch):
-    load_as(monkeypatch, lambda name, variant: toy(name, variant, "binary"))
-    table = toy()
-    x, revenues = table.x[:64].float(), table.r[:7].float()
-    with torch.no_grad():
-        found = {side: call(revenues) for side, call in timing.calls("cpu", x).items()}
-    ways = {method: {way for m, way in found if m == method} for method in timing.TIMED}
-    for method in timing.TIMED:
-        expected = found[method, "one by one"]
-        assert expected.shape == (64, 7)
-        assert expected.std() > 1e-4
-        for way in ways[method]:
-            torch.testing.assert_close(found[method, way], expected, atol=1e-5, rtol=0.0)
-    assert ways.pop("GCM") == {"one by one", "cached"}
-    assert all(way == {"one by one", "at once", "cached"} for way in ways.values())
 
 
 def test_every_side_is_timed_and_no_quick_run_is_taken_for_another(monkeypatch, tmp_path, capsys):

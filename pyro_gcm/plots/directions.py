@@ -91,6 +91,8 @@ def _intervals(
 def plot_audit(audit: MonotonicityAudit, *, outcome_name: str = "prediction") -> Figure:
     """A histogram of the drops of all searches, and the prediction along the worst pair.
 
+    Without a drop, bars count the pairs whose prediction rises, and those where it stays the same.
+
     Bins are quarters of a decade; a bin can have both colours, since the tolerance is relative for
     predictions above 1. The second panel, which an audit without violations lacks, shows the
     prediction along the straight line from the lower to the higher end of the worst violation, on
@@ -126,7 +128,11 @@ def _histogram(ax: Axes, audit: MonotonicityAudit) -> None:
     drops = audit.rounding + audit.violations
     ax.set_title(f"{drops:,} drops in {audit.pairs:,} pairs", fontsize="medium")
     if bins.empty:
-        ax.set_axis_off()
+        counts = [audit.pairs - audit.ties, audit.ties, 0]
+        bars = ax.barh(["rises", "is equal", "drops"], counts, color=PALETTE[0])
+        ax.bar_label(bars, [f" {count:,}" for count in counts])
+        ax.margins(x=0.2)
+        ax.set_xlabel("pairs of rows, by the prediction of the higher one")
         return
     left = 10.0 ** (bins.index.to_numpy(np.float64) / 4.0)
     bottom = np.zeros(len(bins))

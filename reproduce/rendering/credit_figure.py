@@ -37,7 +37,7 @@ def draw_credit(scores: pd.DataFrame, falls: pd.DataFrame, path: Path) -> None:
     fell = largest_falls(falls)
     methods = [m for m in METHODS if m in set(scores["method"]) | set(fell.index)]
     options: Any = {"figsize": (4.2, 0.31 * len(methods) + 1.5), "layout": "constrained"}
-    figure, (left, right) = plt.subplots(1, 2, sharey=True, width_ratios=(3, 2), **options)
+    figure, (left, right) = plt.subplots(1, 2, sharey=True, width_ratios=(4, 3), **options)
     for name, found in of_table.items():
         colour, marker = _LOOKS[name]
         keys = [(y, (method, "AUC")) for y, method in enumerate(methods)]
@@ -47,11 +47,17 @@ def draw_credit(scores: pd.DataFrame, falls: pd.DataFrame, path: Path) -> None:
     left.axvline(0.0, color="0.5", linewidth=0.9, zorder=1)
     left.set_xlabel("points of AUC\nlost", fontsize=9)
     for y, method in enumerate(methods):
+        if not any((method, "AUC") in found for found in of_table.values()):
+            left.text(0.06, y, "no price", va="center", fontsize=8, color="0.4")
         if method in fell:
-            right.barh(y, fell[method], height=0.6, color="#D55E00")
-            told = f" {fell[method]:.1f}" if fell[method] else " 0"
-            right.text(fell[method], y, told, va="center", fontsize=9)
-    right.set_xlim(0.0, max(1.4 * fell.max(), 1.0))
+            if fell[method]:
+                right.plot(fell[method], y, "o", color="#D55E00")
+            told = f"   {fell[method]:.1f}" if fell[method] else "  0"
+            right.text(fell[method] or 0.1, y, told, va="center", fontsize=9)
+    right.set_xscale("log")
+    right.set_xlim(0.1, 2e4)
+    right.set_xticks([1.0, 100.0], ["1", "100"])
+    right.minorticks_off()
     right.set_xlabel("largest fall,\npoints of risk", fontsize=9)
     right.tick_params(axis="x", labelsize=9)
     left.set_yticks(range(len(methods)), methods, fontsize=9)

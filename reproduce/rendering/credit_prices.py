@@ -155,7 +155,7 @@ def significant_prices(table: pd.DataFrame) -> str:
             if star and metric == "AUC":
                 points = 100 * cells[method, metric].mean
                 told.append(f"{method} ({title}, {points:+.2f} points)")
-    return "; ".join(told) or "none"
+    return "; ".join(told) or "No price does."
 
 
 def range_of_prices(table: pd.DataFrame) -> str:

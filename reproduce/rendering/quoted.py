@@ -104,10 +104,10 @@ def where(table: str, mark: str, *lines: str) -> str:
     return ", ".join(t for t in first if all(t in other for other in others)) or "none"
 
 
-def which(table: str, mark: str) -> str:
+def which(table: str, mark: str, nothing: str = "none") -> str:
     """The lines of a table that have a mark, and the columns in which they have it."""
     found = _marked(table, mark)
-    return ", ".join(f"{row} ({', '.join(of)})" for row, of in found.items() if of) or "none"
+    return ", ".join(f"{row} ({', '.join(of)})" for row, of in found.items() if of) or nothing
 
 
 def named(table: str, mark: str) -> str:

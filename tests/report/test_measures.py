@@ -143,7 +143,9 @@ def test_drift_is_the_stability_index_of_tenths_levels_and_gaps() -> None:
 
 def test_columns_that_have_drifted_are_named(rows: tuple[np.ndarray, np.ndarray]) -> None:
     p, event = rows
-    one = subject(p, event, profile=profile_of(pd.DataFrame({"a": p / 3.0, "b": np.arange(ROWS) % 3})))
+    one = subject(
+        p, event, profile=profile_of(pd.DataFrame({"a": p / 3.0, "b": np.arange(ROWS) % 3}))
+    )
     for code in one.estimator.encoding_.columns:
         vars(code).update(kind="number", low=0.0, high=1.0, seen=[])
     table, text = table_of_columns(one)

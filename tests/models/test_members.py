@@ -81,6 +81,15 @@ def test_ramps_and_width_shrink_where_columns_are_many_and_rows_are_few() -> Non
         settings = MemberSettings.for_table(*table)
         assert (settings.bins, settings.width) == wanted, table
     assert MemberSettings.for_response("survival", 1_000, 98, 2, 98).bins == 0
+    # Binary tables of many rows, and of many more.
+    many = {
+        (39_073, 32): (512, 5, 0.0),
+        (60_000, 100): (512, 4, 0.065),
+        (90_000, 32): (2048, 6, 0.0),
+    }
+    for (count, x_dim), wanted in many.items():
+        settings = MemberSettings.for_response("binary", count, x_dim, 4)
+        assert (settings.batch_size, settings.epochs, settings.dropout) == wanted
     x, r, y = torch.zeros(120, 70), torch.rand(120, 1), torch.arange(120) % 2.0
     for numeric, bins in ((5, 4), (7, 0)):
         x[:, :numeric] = torch.rand(120, numeric)

@@ -136,53 +136,6 @@ def test_names_and_birth_dates_of_people_are_not_read(real) -> None:
     assert [table.shape[1] for table in tables(SETS["compas"])] == [12]
 
 
-# Adult has the correct label by default, and the published one on request
-
-
-def test_published_label_has_no_positive_in_the_training_file(real) -> None:
-    correct, published = real("adult").y, real("adult", "published").y
-    assert correct[:32_561].sum() == 7_841
-    assert published[:32_561].sum() == 0
-    assert published[32_561:].equal(correct[32_561:])
-
-
-# Auto MPG has raw units, the published scaling and the fixed split of the literature
-
-
-@pytest.mark.parametrize("part", [0, 1], ids=["train", "test"])
-def test_fixed_split_has_the_cars_of_the_comet_files(real, raw_folder: Path, part: int) -> None:
-    dataset = real("auto_mpg")
-    path = raw_folder / "auto_mpg" / ("comet_train_data.csv", "comet_test_data.csv")[part]
-    if not path.is_file():
-        pytest.skip(f"PYRO_GCM_DATA has no auto_mpg/{path.name}")
-    comet = pd.read_csv(path)
-    x, r = ["Cylinders", "Acceleration", "Model Year", "Origin"], ["Displacement", "Horsepower"]
-    wanted = comet[[*x, *r, "Weight", "MPG"]].to_numpy(dtype=np.float64)
-
-    rows = dataset.fixed_split()[part]
-    got = torch.cat([dataset.x, -dataset.r, dataset.y[:, None]], 1)[rows].numpy()
-    assert len({tuple(car) for car in got}) == len(got)  # no two cars are equal
-    assert {tuple(car) for car in got} == {tuple(car) for car in wanted}
-
-
-# COMPAS has ProPublica's rows and the split of the literature
-
-
-@pytest.mark.parametrize("variant", ["default", "published"])
-def test_fixed_split_is_the_legacy_shuffle_of_the_filtered_rows(real, variant: str) -> None:
-    dataset = real("compas", variant)
-    train, test = dataset.fixed_split()
-    rows = torch.cat([dataset.x, dataset.r, dataset.y[:, None]], 1).numpy().copy()
-    state = np.random.get_state()
-    np.random.seed(78712)
-    np.random.shuffle(rows)  # whole rows, as the literature did
-    np.random.set_state(state)
-    for index, part in ((train, rows[:4_937]), (test, rows[4_937:])):
-        np.testing.assert_array_equal(dataset.x[index].numpy(), part[:, :9])
-        np.testing.assert_array_equal(dataset.r[index].numpy(), part[:, 9:13])
-        np.testing.assert_array_equal(dataset.y[index].numpy(), part[:, 13])
-
-
 def test_filter_drops_every_kind_of_row_that_propublica_dropped(monkeypatch) -> None:
     header = ",".join(SETS["compas"]["files"][0]["read"]["usecols"])
     good = "30,Other,Male,1,0,0,0,1,-1,1,F,Low"

@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pandas as pd
@@ -81,26 +78,6 @@ def test_the_documented_session_runs_and_prints_what_the_page_shows() -> None:
     assert Path("report.html").stat().st_size > 100_000
     (header,) = re.findall(r"scores\.csv\n(mean,.*)\n", DOCUMENT)
     assert Path("scores.csv").read_text().startswith(header)
-
-
-@pytest.mark.long(keep=0)
-def test_an_interrupt_ends_with_one_line_and_nothing_written(tmp_path: Path) -> None:
-    options = "--target=default", "--increasing=debt", "--out=new", "--epochs=100000", "--quiet"
-    options += ("--positive=yes",)
-    command = [sys.executable, "-m", "pyro_gcm.cli", "fit", str(tmp_path / "data.csv"), *options]
-    pipes: Any = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE}
-    # Where this process ignores the signal, as in the background of a shell, so would its child.
-    heed: Any = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
-    program = subprocess.Popen(command, cwd=ROOT, **pipes, **heed)
-    assert program.stdout is not None
-    for line in program.stdout:  # the table of columns comes before the training
-        if "└" in line.decode():
-            break
-    time.sleep(5.0)
-    program.send_signal(signal.SIGINT)
-    _, err = program.communicate(timeout=60)
-    assert (program.returncode, err.decode()) == (130, "pyro-gcm fit: interrupted\n")
-    assert not (ROOT / "new").exists()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is full")

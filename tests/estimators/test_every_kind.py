@@ -15,7 +15,7 @@ from loans import loans
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.inspection import partial_dependence
-from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -152,14 +152,6 @@ def test_scikit_learns_check_of_the_array_api():
 
 
 SMALL = {"monotonic_cst": {"income": -1, "debt": 1}, "epochs": 2, "hidden": 8, "members": 2}
-
-
-@pytest.mark.long(keep=0)
-def test_a_grid_search_clones_fits_and_scores_in_processes():
-    search = GridSearchCV(GCMClassifier(**SMALL), {"hidden": [4, 8]}, cv=2, n_jobs=2)
-    search.fit(X, LABELS)
-    assert search.best_estimator_.model_.encoder.out_dim == 2 + search.best_params_["hidden"]
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
 def test_a_pipeline_of_data_frames():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -221,11 +221,6 @@ PARTS: dict[str, tuple[Callable[..., Scores], tuple[str, ...]]] = {
 }
 
 
-def cells(fit: Fit) -> Iterable[Fit]:
-    """The methods of a part."""
-    return [fit] if fit.method in PARTS[fit.dataset][1] else []
-
-
 def run(fit: Fit, device: str = "cpu") -> Scores:
     """One method on one simulated data set."""
     return PARTS[fit.dataset][0](fit.method, fit.seed)
@@ -258,5 +253,5 @@ STUDY = Study(
     counted="seeds",
     protocol="simulated",
     variant="",
-    cells=cells,
+    cells=lambda fit: [fit] if fit.method in PARTS[fit.dataset][1] else [],
 )

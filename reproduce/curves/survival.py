@@ -228,15 +228,11 @@ def splits(table: pd.DataFrame, metric: str = "log score") -> str:
     return ", ".join(f"{title} {whole.get(name, 0)}" for name, title in HEADINGS.items())
 
 
-def _folds(repeats: int) -> list[tuple[str, int]]:
-    return [(f"{repeat}.{fold}", repeat) for repeat in range(repeats) for fold in range(FOLDS)]
-
-
 STUDY = Study(
     *("survival", str(__doc__), TABLES, dict.fromkeys(METHODS), run, "11"),
     counted="repeats",
     protocol="5-fold",
-    splits=_folds,
+    splits=lambda count: [(f"{n}.{fold}", n) for n in range(count) for fold in range(FOLDS)],
     version=lambda method: {"scikit-survival": version("scikit-survival")},
     quick={"shuffled": 1},
     file="survival_{dataset}",

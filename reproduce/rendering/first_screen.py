@@ -59,15 +59,14 @@ def errors(table: pd.DataFrame) -> str:
 
 def sizes(table: pd.DataFrame) -> str:
     """Table 2."""
-    cells, columns = dict[Any, str](), ("rows", "columns of x", "columns of r")
+    cells = dict[Any, str]()
+    columns = dict(zip(SIZES, ("rows", "columns of x", "columns of r"), strict=False))
     for row in table[table["variant"] == "published"].to_dict("records"):
-        for name, column in zip(SIZES, columns, strict=False):
+        for name in columns:
             ours, theirs = row[name], row[f"paper {name}"]  # which a stand-in does not have
             text = COLOURS[None] if pd.isna(theirs) else f"{COLOURS[ours == theirs]} {ours:,}"
-            cells[row["dataset"], column] = text
-    return cross_table(
-        cells, table["dataset"].unique(), dict(zip(columns, columns, strict=True)), "Table 2, sizes"
-    )
+            cells[row["dataset"], name] = text
+    return cross_table(cells, table["dataset"].unique(), columns, "Table 2, sizes")
 
 
 def scores(table: pd.DataFrame) -> str:

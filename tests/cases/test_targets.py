@@ -275,6 +275,7 @@ def test_levels_of_a_frame_of_one_column_keep_their_order() -> None:
     for form in (
         pd.DataFrame({"y": pd.Categorical(grades, levels, ordered=True)}),
         pl.DataFrame({"y": pl.Series(grades, dtype=pl.Enum(levels))}),
+        pd.Categorical(grades, levels, ordered=True),
     ):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataConversionWarning)  # of a column, not a vector

@@ -13,11 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import Done, fit, run
-from loans import table
 from sklearn.linear_model import LinearRegression
 
 import pyro_gcm
-from pyro_gcm.estimators import GCMClassifier
 
 Models = Callable[[str], Path]
 QUICK = ("--pairs=10", "--quiet", "--json", "--out=report.html")
@@ -92,24 +90,6 @@ def test_a_column_of_events_that_is_missing_is_named(models: Models) -> None:
     done = run("report", models("survival"), "new.csv", "--target=time", *QUICK)
     assert done.code == 2
     assert "--event: new.csv has no column 'event'" in done.err
-
-
-@pytest.mark.long(keep=0)
-def test_a_model_saved_in_python_takes_the_target_by_name() -> None:
-    data = table()
-    X, y = data[["debt"]], (data["default"] == "yes").to_numpy()
-    model = GCMClassifier(monotonic_cst={"debt": 1}, members=2, epochs=1).fit(X, y)
-    pyro_gcm.save(model, "model", metrics={"<rows>": len(X)})
-    data.assign(late=y).to_csv("late.csv", index=False)
-    done = run("report", "model", "late.csv", "--target=late", "--title=A & B", *QUICK)
-    assert done.code == 0, done.err
-    assert done.json["scores"]["accuracy"] == model.score(X, y)
-    page = Path("report.html").read_text(encoding="utf-8")
-    assert "<h1>A &amp; B</h1>" in page
-    assert "&lt;rows&gt;" in page
-    assert np.isclose(
-        done.json["scores"]["log_score"], model.predict_log_proba(X)[range(60), y * 1].mean()
-    )
 
 
 # The audit of any predictor

@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from loans import loans
 
@@ -40,14 +39,6 @@ def test_ordered_categories_keep_their_order(table, model):
     np.testing.assert_allclose(probability.sum(1), 1.0, atol=1e-12)
     assert model.score(X, y) > 0.45
     assert set(model.predict(X)) <= set(NAMES)
-
-
-def test_the_order_may_come_in_other_ways(table, model):
-    X, y = table
-    polars_levels = pl.Series(list(y), dtype=pl.Enum(NAMES))
-    for given, options in ((polars_levels, {}), (y.array, {}), (list(y), {"levels": NAMES})):
-        other = GCMOrdinal(**SMALL, **options).fit(X, given)
-        np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
 
 
 def test_text_without_an_order_warns_and_numbers_do_not(table):

@@ -61,7 +61,7 @@ def test_ratios_of_weights_matter_and_a_weight_of_0_is_no_row():
         relative, equal = answers(case, every, weight), np.full(len(kept), 0.3)
         assert np.array_equal(relative, answers(case, kept, weight[kept])), case
         assert np.array_equal(answers(case, kept, equal), answers(case, kept, None)), case
-        for scale in (2.0**-10, 0.3, 7.0, 2.0**30):
+        for scale in (2.0**-900, 0.3, 7.0, 2.0**900):
             assert np.array_equal(relative, answers(case, every, weight * scale)), (case, scale)
 
 

@@ -130,15 +130,6 @@ def test_copies_of_a_row_are_held_out_together(toy: zoo.Rows) -> None:
     assert 0 < len(rows.held_out) <= 0.2 * len(copies)
 
 
-def test_only_ratios_of_weights_matter(toy: zoo.Rows) -> None:
-    weight = torch.linspace(0.0, 2.0, 200, dtype=torch.float64)
-    found = []
-    for factor in (1.0, 4.0, 2.0**-900, 2.0**900):
-        fit(model := GCM(3, 2, prior="categorical"), *toy, sample_weight=weight * factor, **QUICK)
-        found.append(weights(model))
-    assert all(same(found[0], other) for other in found)
-
-
 def test_losses_are_weighted_means(toy: zoo.Rows) -> None:
     """With a learning rate of almost 0 all rows are seen by one model, whose terms are exact."""
     x, r, y = toy

@@ -1,13 +1,11 @@
 """The public data sets: what is trained on, what is scored, and with which settings."""
 
-import numpy as np
 import pytest
 import torch
-from toys import load_as, options, toy
+from toys import load_as, toy
 
-from pyro_gcm import audit_monotonicity, fit_members
-from pyro_gcm.models.members import MemberSettings
-from reproduce import methods, public, runs
+from pyro_gcm import audit_monotonicity
+from reproduce import public
 from reproduce.methods import METHODS, train
 from reproduce.runs import Fit, as_json
 
@@ -43,10 +41,6 @@ def fit(protocol, method="MLP", name="compas", split="0", seed=0, **more):
     return Fit("public", name, "published", protocol, split, seed, method, as_json(settings))
 
 
-def asked(tmp_path, *more):
-    return options(public.STUDY, tmp_path, "--jobs", "1", *more)
-
-
 @pytest.mark.parametrize("method", ["MLP", "GCM", "IGCM", "PWL", "MM", "HistGradientBoosting"])
 def test_held_out_trains_on_the_training_rows_of_its_split_only(given, method, monkeypatch):
     audited = []
@@ -68,22 +62,3 @@ def test_held_out_trains_on_the_training_rows_of_its_split_only(given, method, m
     if not METHODS[method].estimator:  # as --quick
         public.run(fit("held-out", method, rows=30, **more))
         assert given[1] == (method, dataset().split(0)[0][:30].tolist())
-
-
-def test_members_of_the_tables_are_those_of_the_library(given, tmp_path, monkeypatch):
-    asked_for = []
-
-    def fast(*columns, **options):
-        asked_for.append(options)
-        return fit_members(*columns, **options, settings=MemberSettings(members=2, epochs=1))
-
-    monkeypatch.setattr(methods, "fit_members", fast)
-    some = ["--datasets", "compas", "auto_mpg", "--quick"]
-    public.STUDY.main(asked(tmp_path, "--protocol", "members", *some))
-    shared = {"device": "cpu", "progress": False}  # and nothing that is not the default
-    assert {each["response"] for each in asked_for} == {"binary", "continuous"}
-    assert all(each == {**shared, **each} and len(each) == 4 for each in asked_for)
-    table = runs.read_results(tmp_path / "public_members.csv")
-    assert set(table["dataset"]) == {"compas", "auto_mpg"}
-    assert set(table["method"]) == {"Members, default"}
-    assert np.isfinite(table["value"]).all()

@@ -5,7 +5,6 @@ import math
 import pandas as pd
 import pytest
 import torch
-from toys import DIVERGING, options
 
 from reproduce import quantile
 from reproduce.data import simulation
@@ -52,15 +51,6 @@ def test_the_errors_are_the_mean_distances_to_the_true_quantiles():
         assert scores[f"MAE r={level}"] == pytest.approx(float(expected), rel=1e-5)
 
 
-@pytest.mark.parametrize("method", ["MLP", "GCM"])
-@pytest.mark.filterwarnings("ignore:Encountered NaN")
-def test_a_diverged_fit_is_nan(method, tmp_path):
-    # The curves of the first seed are drawn.
-    (scores,) = quantile.run([fit(method=method, **DIVERGING)], curves=tmp_path)
-    assert {*scores} == {*(f"MAE r={level}" for level in LEVELS), "seconds", "epochs"}
-    assert all(math.isnan(scores[f"MAE r={level}"]) for level in LEVELS)
-
-
 @pytest.mark.parametrize("method", ["SMM", "PWL"])
 def test_a_seed_has_the_errors_that_it_has_alone(method, tmp_path):
     seeds = (2, 0)  # the figure's is not the first
@@ -73,20 +63,3 @@ def test_a_seed_has_the_errors_that_it_has_alone(method, tmp_path):
     assert len({scores["seconds"] for scores in found}) == 1
     one, other = (pd.read_csv(path / f"{method}.csv") for path in (tmp_path, tmp_path / "alone"))
     pd.testing.assert_frame_equal(one, other, rtol=1e-4)
-
-
-def test_a_seed_that_is_there_is_not_run_again(tmp_path, monkeypatch, capsys):
-    groups = []
-    run = quantile.run
-
-    def noted(group, **options):
-        groups.append([(each.method, each.seed) for each in group])
-        return run(group, **options)
-
-    monkeypatch.setattr(quantile, "run", noted)
-    monkeypatch.setattr(quantile, "paper_settings", lambda method: fit().options)
-    for seeds in (1, 2):
-        more = ["--jobs", "1", "--seeds", str(seeds), "--methods", "MLP", "PWL"]
-        quantile.STUDY.main(options(quantile.STUDY, tmp_path, "--setting", "paper", *more))
-    assert sorted(groups) == [[(m, seed)] for m in ("MLP", "PWL") for seed in (0, 1)]
-    assert "2 of 4 fits are there already" in capsys.readouterr().out

@@ -112,7 +112,9 @@ class MonotoneEstimator(FittedState):
         if empty := [column.label for column in columns if column.is_missing.all()]:
             warn_user(f"X has no value in {', '.join(empty)}: nothing can be learned from it")
         weights = None if weight is None else torch.tensor(weight)
-        x, r = encoding.learned(columns, None if y.dim() > 1 else y.double().numpy())
+        outcome = None if y.dim() > 1 else y.double().numpy()
+        labels = None if groups is None else groups.numpy()
+        x, r = encoding.learned(columns, outcome, weight, labels)
         widths = [code.width for code in encoding.columns if code.width] or [1]
         rows = TrainingRows(x, r, y, weights, widths, encoding.ordered, groups)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -243,7 +245,8 @@ class MonotoneEstimator(FittedState):
             each = draws.var(0, ddof=1) / self._variance(draws.mean(0), some.x)
         weights = rows.weights.double()
         count = float(weights.sum() ** 2 / weights.square().sum())
-        return 1.0 / max(_OF_MEMBERS * float(np.nanmean(each)), _LEAST / math.sqrt(count))
+        found = 1.0 / max(_OF_MEMBERS * float(np.nanmean(each)), _LEAST / math.sqrt(count))
+        return max(1.0, found)  # where y hardly varies
 
     def _behind(self) -> float:
         if self.rows_behind_ is None:

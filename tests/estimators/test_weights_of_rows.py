@@ -1,14 +1,17 @@
 """Weights of rows: only ratios matter; copies of a row are left out together."""
 
 import re
+import warnings
 from contextlib import nullcontext
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from loans import loans
 from sklearn.metrics import log_loss
 
+from pyro_gcm.data.tables import read_table
 from pyro_gcm.estimators import (
     GCMClassifier,
     GCMOrdinal,
@@ -16,6 +19,7 @@ from pyro_gcm.estimators import (
     GCMSurvival,
     IGCMClassifier,
 )
+from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
 from pyro_gcm.estimators.kinds import monotone_prediction, scores
 from pyro_gcm.inference.training_data import copies
 
@@ -132,3 +136,47 @@ def test_equal_rows_of_coarse_columns_are_no_copies():
         found = copies(*(torch.cat([part, part]) for part in (fine[:, :1], fine[:, 1:], y[:300])))
     assert found is not None
     assert all(torch.equal(part, torch.arange(300)) for part in (*found[0].split(300), found[1]))
+
+
+def test_means_of_levels_leave_out_the_group_of_a_row_and_count_weights():
+    rng = np.random.default_rng(0)
+    level, shared = rng.integers(0, 100, 400), rng.normal(size=200)
+    group = np.arange(400) // 2
+    outcome = shared[group]  # the two rows of a group have the same one
+    level[1::2] = level[::2]  # and the same level
+    table = read_table(pd.DataFrame({"level": level.astype(str)}))
+
+    def read(**options):
+        encoding = TableEncoding([ColumnEncoding.learn(table[0], 0, True)])
+        return encoding.learned(table, outcome, **options)[0][:, -1].numpy(), encoding.columns[0]
+
+    # A row whose level no other group has reads nothing, and without groups its copy's outcome.
+    alone = np.isin(level, [v for v in set(level) if len(set(group[level == v])) == 1])
+    assert alone.sum() > 20
+    assert (read(groups=group)[0][alone] == 0.0).all()
+    assert np.corrcoef(read()[0][alone], outcome[alone])[0, 1] > 0.5
+    # A weight of 3 is three rows: effects are weighted means, shrunk by weighted counts.
+    weight = 1.0 + 2.0 * (np.arange(400) % 2)
+    code = read(weights=weight)[1]
+    relative = weight / weight.mean()
+    standard = outcome - (relative * outcome).mean()
+    standard /= np.sqrt((relative * standard**2).mean())
+    mean = {v: (relative * standard)[level == int(v)].sum() for v in code.known}
+    count = {v: relative[level == int(v)].sum() for v in code.known}
+    # effect = sum / (count + 1 / b) / sqrt(b): two levels give b, and all others follow.
+    first, second = sorted(code.known, key=lambda v: -count[v])[:: len(code.known) - 1]
+    found = dict(zip(code.known, code.effects, strict=True))
+    grid = np.geomspace(1e-3, 1.0, 20_000)
+    misses = [mean[v] / (count[v] + 1 / grid) / np.sqrt(grid) - found[v] for v in (first, second)]
+    between = grid[np.abs(misses).sum(0).argmin()]
+    for v in code.known:
+        wanted = mean[v] / (count[v] + 1.0 / between) / np.sqrt(between)
+        assert found[v] == pytest.approx(wanted, rel=1e-3, abs=1e-3)
+
+
+def test_a_band_is_of_one_row_at_least():
+    X = np.linspace(0.0, 1.0, 2)[:, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of so few rows
+        model = GCMRegressor(members=2, epochs=1, response="continuous").fit(X, [1.0, 1.001])
+    assert model.rows_behind_ >= 1.0

@@ -21,9 +21,10 @@ KINDS = {
     "regressor": ("--target=loss", "--kind=regressor"),
     "distribution": ("--target=loss", "--kind=distribution"),
     "ordinal": ("--target=grade", "--levels=low,medium,high"),
+    "count": ("--target=claims", "--exposure=span"),
     "survival": ("--target=time", "--event=event", "--horizon=0.5"),
 }
-OUTCOMES = ("default", "loss", "grade", "time", "event")
+OUTCOMES = ("default", "loss", "grade", "time", "event", "claims", "span")
 
 
 class Done(NamedTuple):

@@ -44,6 +44,7 @@ def table(rows: int = 60) -> pd.DataFrame:
     made["grade"] = np.select([score < -1, score < 1], ["low", "medium"], "high")
     made["time"] = rng.exponential(np.exp(-0.5 * score)) + 0.01
     made["event"] = (rng.random(rows) < 0.7).astype(int)
+    made["claims"], made["span"] = rng.poisson(np.exp(0.2 * score)), rng.uniform(0.5, 2, rows)
     made.loc[::9, "income"] = np.nan
     made.loc[::11, "job"] = None
     return made

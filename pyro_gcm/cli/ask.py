@@ -28,7 +28,8 @@ def predict(
 ) -> None:
     """Predict every row of a table.
 
-    The columns are: probability and class of a classifier; mean and quantiles of a regressor; risk
+    The columns are: probability and class of a classifier; mean and quantiles of a regressor; mean
+    and quantiles of counts over their exposures, and their rate; risk
     (the probability that the event comes by the horizon) and median time of a survival model; the
     probability of each level, the most probable and the median level, and the mean place of an
     ordinal model. A warning counts values of categories that fit never saw.

@@ -90,7 +90,8 @@ def _of_model(folder: Path, data: Path, settings: dict[str, Any]) -> Monotonicit
 
     saved = open_model(folder)
     X, _ = saved.rows(data)
-    predictor = saved.estimator.predict_mean if saved.kind == "ordinal" else saved.estimator
+    named = {"ordinal": "predict_mean", "count": "predict_rate"}.get(saved.kind)
+    predictor = getattr(saved.estimator, named) if named else saved.estimator
     with blamed(f"DATA {data}"):
         return audit_table(predictor, saved.estimator.as_read(X), saved.directions, **settings)
 

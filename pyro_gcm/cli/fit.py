@@ -26,10 +26,11 @@ def fit(
     decimal: Annotated[str, options.value("MARK")] = ".",
     thousands: Annotated[str | None, options.value("MARK")] = None,
     kind: Annotated[
-        Literal["classifier", "regressor", "distribution", "ordinal", "survival"] | None,
+        Literal["classifier", "regressor", "distribution", "ordinal", "survival", "count"] | None,
         options.value("KIND"),
     ] = None,
     event: options.Name = None,
+    exposure: options.Name = None,
     horizon: Annotated[float | None, options.value("TIME")] = None,
     levels: Annotated[list[str] | None, options.value("LEVELS")] = None,
     positive: Annotated[str | None, options.value("VALUE")] = None,
@@ -62,9 +63,11 @@ def fit(
     :param missing: Fields that are missing values, beside empty ones, such as ?,-.
     :param decimal: Mark of the fraction in a CSV file: . or a comma.
     :param thousands: Mark of the thousands in a CSV file, such as a comma.
-    :param kind: classifier, regressor, distribution (a regressor that assumes no shape), ordinal
-        or survival; by default two values make a classifier and numbers a regressor.
+    :param kind: classifier, regressor, distribution (a regressor that assumes no shape), ordinal,
+        survival or count; by default two values make a classifier and numbers a regressor.
     :param event: Survival: whether the event came (1) or not by that time (0).
+    :param exposure: Count: how long events were counted, such as years; directions are those of
+        the rate.
     :param horizon: Survival: the risk is that of the event by then; by default the median time.
     :param levels: Ordinal: all levels, from low to high, as a,b,c.
     :param positive: Classifier: the value whose probability is predicted; by default the last one
@@ -108,14 +111,16 @@ def fit(
     put_in_order(frame, order or (), str(data))
     lists = {"target": [target], "event": event and [event], "group": group and [group]}
     lists |= {"increasing": increasing, "decreasing": decreasing, "ignore": ignore}
+    lists |= {"exposure": exposure and [exposure]}
     roles = roles_of(frame, str(data), reading if is_csv else None, of_text, lists)
     counting = [c for c, role in roles.items() if role == "free" and counts_rows(frame[c])]
     roles |= dict.fromkeys(counting, "ignored")
     letters = as_written(data, frame, [target])[target]
     about = {"event": event, "horizon": horizon, "levels": levels, "positive": positive}
+    about |= {"exposure": exposure}
     found = target_of(frame, target, letters, kind, about)
     directions = {name: SIGNS[role] for name, role in roles.items() if role in SIGNS}
-    X = frame[[name for name, role in roles.items() if role in (*SIGNS, "free")]]
+    X = frame[[name for name, role in roles.items() if role in (*SIGNS, "free", "exposure")]]
     with blamed(f"DATA {data}"):  # before rows are held out, whose numbers change
         check_inputs(X)
     groups = None if group is None else frame[group].to_numpy()

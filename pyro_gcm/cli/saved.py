@@ -147,7 +147,8 @@ class SavedModel:
         """
         frame = self.table(data)
         kept = dict.fromkeys(columns_of("--keep", keep, list(frame.columns), str(data)))
-        return frame[self.names], as_written(data, frame, [*kept])
+        names = dict.fromkeys([*self.names, getattr(self.estimator, "exposure", None)])
+        return frame[[name for name in names if name in frame]], as_written(data, frame, [*kept])
 
 
 def about_rows(

@@ -30,7 +30,7 @@ from pyro_gcm.estimators.targets import (
 
 #: Options of one kind.
 _OF_KIND = dict.fromkeys(("event", "horizon"), "survival")
-_OF_KIND |= {"levels": "ordinal", "positive": "classifier"}
+_OF_KIND |= {"levels": "ordinal", "positive": "classifier", "exposure": "count"}
 
 
 class Target(NamedTuple):
@@ -79,7 +79,8 @@ def target_of(
     """
     column, name = frame[target], f"--target {target!r}"
     event, levels, positive = asked["event"], asked["levels"], asked["positive"]
-    if event is None and kind in (None, "classifier", "ordinal"):
+    of_numbers = event is not None or asked["exposure"] is not None
+    if not of_numbers and kind in (None, "classifier", "ordinal"):
         fields = _fields_in_order(column, letters)
         if fields and (kind or levels or len(fields) == 2):
             column = letters.where(column.notna())
@@ -89,7 +90,7 @@ def target_of(
                 positive = positive or fields[-1]
     with blamed():
         values = target_column(name, column)
-        kind = kind or _inferred(column, event, levels)
+        kind = kind or ("count" if asked["exposure"] else _inferred(column, event, levels))
         for option, of_kind in _OF_KIND.items():
             if asked[option] is not None and of_kind != kind:
                 raise WrongUse(f"--{option} is for --kind {of_kind}, and this one is {kind}")
@@ -113,6 +114,8 @@ def target_of(
             known = levels_in_order(column, order)
             places_of(values, np.unique(values) if known is None else known, name, "--levels")
             return Target(kind, column, {"levels": order})
+        if kind == "count":
+            return Target(kind, target_numbers(name, values), {"exposure": asked["exposure"]})
         if kind != "survival":
             response = {"response": kind} if kind == "distribution" else {}
             return Target(kind, target_numbers(name, values), response)
@@ -227,6 +230,8 @@ def outcomes_of(
     :param event: likewise, of a survival model. Where one is given, both are needed.
     :raises WrongUse: for rows that do not fit the model, and for outcomes that it cannot have.
     """
+    if model.kind == "count":
+        raise WrongUse("a report is not made of counts; predict has their means and quantiles")
     survival, asked = model.kind == "survival", target is not None or event is not None
     if event is not None and not survival:
         raise WrongUse(f"--event is for survival models, and this one is a {model.kind}")

@@ -1,6 +1,7 @@
 """Estimators with the interface of scikit-learn."""
 
 from pyro_gcm.estimators.classifier import GCMClassifier, IGCMClassifier
+from pyro_gcm.estimators.counter import GCMCounter
 from pyro_gcm.estimators.estimator import Bands
 from pyro_gcm.estimators.ordinal import GCMOrdinal
 from pyro_gcm.estimators.regressor import GCMRegressor, IGCMRegressor
@@ -9,6 +10,7 @@ from pyro_gcm.estimators.survival import GCMSurvival
 __all__ = [
     "Bands",
     "GCMClassifier",
+    "GCMCounter",
     "GCMOrdinal",
     "GCMRegressor",
     "GCMSurvival",

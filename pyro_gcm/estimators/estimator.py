@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
 from pyro_gcm._utils.validation import share, warn_user
-from pyro_gcm.data.tables import Table, read_table, signs_of
+from pyro_gcm.data.tables import Table, signs_of
 from pyro_gcm.estimators.after_training import (
     calibrate,
     check_calibrate,
@@ -179,7 +179,7 @@ class MonotoneEstimator(FittedState):
 
         :param y: an array or tensor of n rows.
         """
-        columns = read_table(X, self)
+        columns = self._read(X)
         check_consistent_length(columns[0].is_missing, y)
         rows, weight, number = len(y), row_weights(sample_weight, y), None
         index = np.arange(rows)

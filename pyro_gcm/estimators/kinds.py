@@ -34,6 +34,7 @@ KINDS = {
     "regressor": "GCMRegressor",
     "distribution": "GCMRegressor",
     "ordinal": "GCMOrdinal",
+    "count": "GCMCounter",
     "survival": "GCMSurvival",
 }
 
@@ -46,7 +47,7 @@ def kind_of(response: str) -> str:
 
 
 def monotone_prediction(estimator: Any, X: Any) -> Array:
-    """The one monotone prediction of each row: a probability, a mean, a mean place or a risk, [n].
+    """The one monotone prediction of each row: a probability, mean, rate, mean place or risk, [n].
 
     :param estimator: fitted.
     :param X: a table of n rows.
@@ -54,6 +55,8 @@ def monotone_prediction(estimator: Any, X: Any) -> Array:
     kind = kind_of(estimator.response)
     if kind == "classifier":
         return estimator.predict_proba(X)[:, estimator.event_column_]
+    if kind == "count":
+        return estimator.predict_rate(X)
     return estimator.predict_mean(X) if kind == "ordinal" else estimator.predict(X)
 
 
@@ -88,6 +91,7 @@ def predictions(
 
     - Of a classifier: `probability` (of the event) and `class`.
     - Of a regressor: `mean`, and `q0.1` and so on for the quantiles.
+    - Of counts: their `mean` over the exposure, their `rate`, and quantiles of them.
     - Of survival: `risk` (of an event by the horizon), the `median` time, and quantiles of it.
     - Of an ordinal estimator: `probability_` and each level, the most probable `level`, the
       `median` level, and `mean_place`.
@@ -104,6 +108,8 @@ def predictions(
         found = dict(zip(names, estimator.predict_proba(X).T, strict=True))
         found |= {"level": estimator.predict(X), "median": estimator.predict_median(X)}
         found["mean_place"] = one
+    elif kind == "count":
+        found = {"mean": estimator.predict(X), "rate": one}
     elif kind == "survival":
         found = {"risk": one, "median": estimator.predict_median(X)}
     else:
@@ -142,7 +148,8 @@ def scores(estimator: Any, X: pd.DataFrame, y: Any) -> dict[str, float]:
     """The scores of a kind of model, by name.
 
     AUC, log score (the mean log-probability of what came, in nats,
-    higher is better) and accuracy of a classifier; accuracy and log score of an ordinal model; R2,
+    higher is better) and accuracy of a classifier; accuracy and log score of an ordinal model; D2
+    (the share of the Poisson deviance that is explained) and log score of counts; R2,
     RMSE and, where the model has densities, log score of a regressor; Harrell's concordance of a
     survival model. What these rows do not have is left out: AUC with one class, R2 of a single row,
     concordance where no two rows can be compared. A warning tells where rows lose far more than
@@ -168,6 +175,10 @@ def scores(estimator: Any, X: pd.DataFrame, y: Any) -> dict[str, float]:
         from sklearn.metrics import roc_auc_score
 
         return {"auc": float(roc_auc_score(y == estimator.classes_[1], shares[:, 1])), **found}
+    if kind == "count":
+        log_p = estimator.log_prob(X, y)
+        warn_of_loss(estimator, log_p)
+        return {"d2": float(estimator.score(X, y)), "log_score": float(log_p.mean())}
     errors = y - estimator.predict(X)
     found = {"rmse": float(np.sqrt((errors**2).mean()))}
     if len(y) > 1:

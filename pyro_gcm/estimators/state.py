@@ -66,6 +66,10 @@ class FittedState(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
+    def _read(self, X: Any) -> Table:
+        """The columns that the model may read."""
+        return read_table(X, self)
+
     def _columns(self, X: Any) -> Table:
         """The columns of a table in the order of the training rows.
 
@@ -76,7 +80,7 @@ class FittedState(BaseEstimator):
         """
         check_is_fitted(self)
         known, owner = getattr(self, "feature_names_in_", None), type(self).__name__
-        table, count = read_table(X, self), self.n_features_in_
+        table, count = self._read(X), self.n_features_in_
         if table.names is not None and known is not None:
             these = [known_name(name, known) for name in table.names]
             these = these if len(set(these)) == len(these) else table.names

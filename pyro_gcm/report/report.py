@@ -103,6 +103,8 @@ def write_report(
     check_writable(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"path must end in .html, got {path}")
+    if getattr(estimator, "response", "") == "count":
+        raise ValueError("estimator must be none of counts, of which no report is made")
     X = _rows(estimator, X)
     y = None if y is None else outcomes_of(estimator, y)
     if y is not None and len(y) != len(X):

@@ -134,15 +134,25 @@ class Count(Response, name="count"):
         """The mean number of events in a unit of exposure, with gradients."""
         return p_y.expected()
 
+    @property
+    def constant_dispersion(self) -> Tensor:
+        """The dispersion of all rows, for dispersion "constant"."""
+        assert self.raw_dispersion is not None
+        return _positive(self.raw_dispersion)
+
     def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> EventCount:
         """p(count, exposure | z, x, r) for known exposures."""
         raw = self.net(x)
         loc = self.log_unit + raw[..., 0].double()
         dispersion = None
         if self.dispersion is not None:
-            extra = raw[..., 2] if self.raw_dispersion is None else self.raw_dispersion
-            dispersion = _LEAST + softplus(extra.double())
+            conditional = self.raw_dispersion is None
+            dispersion = _positive(raw[..., 2]) if conditional else self.constant_dispersion
         return EventCount(event, loc, positive(raw[..., 1]), dispersion, validate_args=False)
+
+
+def _positive(raw: Tensor) -> Tensor:
+    return _LEAST + softplus(raw.double())
 
 
 def _refuse(values: Tensor, wrong: Tensor, rule: str) -> None:

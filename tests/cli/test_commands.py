@@ -65,7 +65,8 @@ def test_predictions_in_blocks_are_those_of_the_estimator_to_the_last_bit(
         done = run("predict", models(kind), "data.csv", *options)
         assert done.code == 0, done.err
         found, model = done.table, pyro_gcm.load(models(kind))
-        X = rows()[list(model.feature_names_in_)]
+        X = rows()[list(model.feature_names_in_)].assign(span=rows()["span"])
+        X = X if kind == "count" else X.drop(columns="span")
         assert done.out.splitlines()[1].startswith("000,")  # as it came, not as the number 0
         bands = model.predict_bands(X, 0.5)
         expected: dict[str, Any] = {"lower": bands.lower, "upper": bands.upper}
@@ -82,6 +83,7 @@ def test_predictions_in_blocks_are_those_of_the_estimator_to_the_last_bit(
             expected["q0.1"], expected["q0.9"] = model.predict_quantile(X, [0.1, 0.9]).T
         else:
             of_quantiles = model.predict_quantiles(X, [0.1, 0.5, 0.9]).T
+            expected |= {"rate": model.predict_rate(X)} if kind == "count" else {}
             expected |= dict(
                 zip(
                     ["mean", "q0.1", "q0.5", "q0.9"], [model.predict(X), *of_quantiles], strict=True

@@ -124,7 +124,7 @@ WRONG = {
     "fit good.parquet --target=y --text=a": "--text is for CSV files, whose columns have no types",
     f"{FIT} --target=defualt": (
         "--target: data.csv has no column 'defualt'; did you mean 'default'? "
-        "(there are: id, income, debt, owner, job, default, loss, grade, time, event)"
+        "(there are: id, income, debt, owner, job, default, loss, grade, time, event, claims, span)"
     ),
     f"{DEFAULT} --increasing=income,debts": "--increasing: data.csv has no column 'debts'; did",
     f"{DEFAULT} --order=job=A,B": "--order must have all levels of a text column from low",

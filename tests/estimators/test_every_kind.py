@@ -37,6 +37,7 @@ DIRECTIONS = {"income": -1, "debt": 1}
 #: Options and outcomes of each kind, and what `explain` takes beside the rows.
 KINDS = {
     "GCMClassifier": ({"members": 2}, LABELS, None),
+    "GCMCounter": ({"members": 2}, np.random.default_rng(2).poisson(1.0 + (LABELS == "yes")), 1.0),
     "GCMOrdinal": ({"prior": "conditional"}, pd.cut(NUMBERS, 3, labels=list("abc")), "b"),
     "GCMRegressor": ({"members": 2, "response": "distribution"}, NUMBERS, 1.0),
     "GCMSurvival": ({"members": 2}, TIMES, None),
@@ -98,6 +99,7 @@ def test_scores_that_rows_do_not_have_are_left_out():
         ("GCMRegressor", slice(None), {"r2", "rmse", "log_score"}),
         ("GCMRegressor", slice(1), {"rmse", "log_score"}),
         ("GCMSurvival", slice(None), {"concordance"}),
+        ("GCMCounter", slice(None), {"d2", "log_score"}),
         ("GCMSurvival", LABELS == "no", set()),  # of which no two can be compared
         ("GCMClassifier", slice(None), {"auc", "log_score", "accuracy"}),
         ("GCMClassifier", slice(1), {"log_score", "accuracy"}),

@@ -18,7 +18,14 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.multiclass import OneVsRestClassifier
 
 from pyro_gcm.audit import audit_table
-from pyro_gcm.estimators import GCMClassifier, GCMOrdinal, GCMRegressor, GCMSurvival, IGCMClassifier
+from pyro_gcm.estimators import (
+    GCMClassifier,
+    GCMCounter,
+    GCMOrdinal,
+    GCMRegressor,
+    GCMSurvival,
+    IGCMClassifier,
+)
 from pyro_gcm.estimators.after_training import best_steepness
 from pyro_gcm.estimators.plans import fit_members
 from pyro_gcm.estimators.training import Trained, TrainingRows
@@ -149,6 +156,7 @@ KINDS = {
     "classifier": (GCMClassifier, lambda score, rng: score + rng.logistic(size=len(score)) > 0),
     "numbers": (GCMRegressor, lambda score, rng: score + rng.normal(size=len(score))),
     "levels": (GCMOrdinal, lambda score, rng: np.digitize(score + rng.logistic(size=600), [-1, 1])),
+    "counts": (GCMCounter, lambda score, rng: rng.poisson(np.exp(0.5 * score))),
     "survival_times": (GCMSurvival, lambda score, rng: survival_times(score, rng)),
 }
 

@@ -14,6 +14,7 @@ from sklearn.metrics import log_loss
 from pyro_gcm.data.tables import read_table
 from pyro_gcm.estimators import (
     GCMClassifier,
+    GCMCounter,
     GCMOrdinal,
     GCMRegressor,
     GCMSurvival,
@@ -30,6 +31,7 @@ CASES = {
     "balanced": (GCMClassifier(**SMALL, members=2, class_weight="balanced"), lambda y, t: y),
     "regressor": (GCMRegressor(**SMALL, members=4, early_stopping=True), lambda y, t: t),
     "levels": (GCMOrdinal(**SMALL, members=2), lambda y, t: np.digitize(t, [0.5, 1.5])),
+    "counts": (GCMCounter(**SMALL, members=2), lambda y, t: np.floor(4.0 * t)),
     "times": (GCMSurvival(**SMALL, members=2), lambda y, t: np.stack([y == "yes", t], 1)),
     "implicit": (IGCMClassifier(**SMALL), lambda y, t: y),
 }

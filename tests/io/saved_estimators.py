@@ -10,6 +10,7 @@ from loans import loans
 
 from pyro_gcm.estimators import (
     GCMClassifier,
+    GCMCounter,
     GCMOrdinal,
     GCMRegressor,
     GCMSurvival,
@@ -20,6 +21,7 @@ from pyro_gcm.estimators import (
 KINDS = {
     "GCMClassifier": (GCMClassifier, {"members": 2, "class_weight": {"no": 1.0, "yes": 2.0}}),
     "GCMClassifier, sampled": (GCMClassifier, {"prior": "conditional"}),
+    "GCMCounter": (GCMCounter, {"members": 2}),
     "GCMRegressor": (GCMRegressor, {"members": 2}),
     "GCMRegressor, distribution": (GCMRegressor, {"members": 2, "response": "distribution"}),
     "GCMOrdinal": (GCMOrdinal, {"members": 2, "levels": ["no", "yes"]}),
@@ -49,6 +51,8 @@ def fitted(name: str) -> Any:
     X, y = table()
     if "Regressor" in name:
         y = 3.0 * (y == "yes") + X["debt"]
+    if "Counter" in name:
+        y = (X["debt"] // 10).to_numpy()
     if "Survival" in name:
         y = (y == "yes").to_numpy(), 50.0 / (1.0 + X["debt"].to_numpy())
     directions = {"income": -1, "debt": 1, "grade": 1}
@@ -68,7 +72,7 @@ def computed(model: Any) -> dict[str, Any]:
     X.loc[3, "job"] = "never seen"
     arrays = {name: getattr(model, name)(X) for name in QUESTIONS if hasattr(model, name)}
     if hasattr(model, "log_prob"):
-        arrays["log_prob"] = model.log_prob(X, X["debt"])
+        arrays["log_prob"] = model.log_prob(X, X["debt"].round())
     if hasattr(model, "predict_survival_function"):
         arrays["survival"] = model.predict_survival_function(X, return_array=True)
     # The mean of a whole distribution is found for each level by itself, which takes a minute.

@@ -13,7 +13,7 @@ from pyro_gcm._utils.validation import ArrayLike, WrongCell, as_tensor, one_of, 
 from pyro_gcm.distributions import EventCount, OrderEvent
 from pyro_gcm.distributions.event_count import log_count_prob
 from pyro_gcm.nets.networks import Hidden, mlp, positive
-from pyro_gcm.prediction.predictive import CountPredictive
+from pyro_gcm.prediction.counts import CountPredictive
 from pyro_gcm.responses.response import Response
 
 #: The smallest dispersion, and the raw number where it starts.

@@ -16,6 +16,42 @@ from typing import Any
 from sphinx.pycode import ModuleAnalyzer
 
 FOLDERS = ("modules", "names")
+#: Methods that stand above the others on the page of a model.
+FIRST = ("model", "guide", "predict", "surface", "required_revenue", "cost", "cost_posterior")
+#: Methods of models that other parts of the library call, and no user.
+INTERNAL = {
+    "adapt",
+    "add_costs",
+    "add_revenues",
+    "add_units",
+    "check_objective",
+    "check_story",
+    "drawing",
+    "draws_equally",
+    "each_block",
+    "grid",
+    "latent_shapes",
+    "latents",
+    "make_map",
+    "map_shape",
+    "mapped",
+    "noise",
+    "observed",
+    "overrides",
+    "plan",
+    "prediction_plan",
+    "read_covariates",
+    "read_rows",
+    "response_model",
+    "restore_attributes",
+    "rows",
+    "saved_attributes",
+    "show",
+    "surface_blocks",
+    "tells_own_story",
+    "trained_parameters",
+    "warn_once",
+}
 
 
 def public_modules() -> dict[str, ModuleType]:
@@ -83,10 +119,13 @@ def _page(path: str, value: Any) -> str:
         kind, options = "autofunction", ""
     else:
         kind, options = "py:data", f"\n   :value: {value!r}\n\n   {escaped(said_of(name, value))}"
+    first = ""
+    if all(hasattr(value, method) for method in FIRST):
+        first = ", ".join(f":py:meth:`~{path}.{method}`" for method in FIRST) + "\n\n"
     return (  # no entry of its own beside every page: there are too many for a list
         f":orphan:\n\n{_title(name)}"
         f":doc:`{module} </docs/reference/modules/{module}>`:"
-        f" ``from {module} import {name}``\n\n.. currentmodule:: {module}\n\n"
+        f" ``from {module} import {name}``\n\n.. currentmodule:: {module}\n\n{first}"
         f".. {kind}:: {name}{options}\n"
     )
 
@@ -135,6 +174,8 @@ def skip_of_other_packages(
     function = getattr(function, "__func__", function)
     home = getattr(function, "__module__", None)
     if isinstance(home, str) and not home.startswith("pyro_gcm"):
+        return True
+    if name in INTERNAL and str(home).startswith("pyro_gcm.models"):
         return True
     return None
 

@@ -54,6 +54,13 @@ class Parts(nn.Module):
         self.shared_guide = nn.ParameterDict()
         self.register_buffer("_objective", torch.tensor(0))
 
+    def extra_repr(self) -> str:
+        """Sizes, prior, guide and response, for `repr`."""
+        guide = type(self.z_prior if self.z_guide is None else self.z_guide).__name__
+        sizes = f"x_dim={self.x_dim}, r_dim={self.r_dim}, z_dim={self.z_dim}"
+        prior = f"prior={type(self.z_prior).__name__}, guide={guide}"
+        return f"{sizes}, {prior}, response={self.response.named!r}, costs={self.cost_shape}"
+
     def add_costs(
         self,
         cost_shape: tuple[int, ...],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -35,9 +35,16 @@ class FitResult:
     :param stopped_early: whether training stopped because `patience` was exceeded.
     """
 
-    rows: list[dict[str, float]] = field(repr=False)
+    rows: list[dict[str, float]]
     best_epoch: int
     stopped_early: bool
+
+    def __repr__(self) -> str:
+        kept = self.rows[self.best_epoch - 1]
+        loss = ", ".join(f"{name}={kept[name]:.4g}" for name in kept if name.endswith("loss"))
+        seconds = sum(row["seconds"] for row in self.rows)
+        said = f"epochs={len(self.rows)}, best_epoch={self.best_epoch}, {loss}"
+        return f"FitResult({said}, stopped_early={self.stopped_early}, seconds={seconds:.3g})"
 
     @cached_property
     def history(self) -> pd.DataFrame:

@@ -26,16 +26,29 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    import torch
+
     from pyro_gcm._utils.torch_state import one_thread
     from pyro_gcm.audit import MonotonicityAudit, audit_monotonicity
+    from pyro_gcm.baselines import Baseline
     from pyro_gcm.data import SurvivalTimes
     from pyro_gcm.diagnostics.arviz_export import to_arviz
+    from pyro_gcm.estimators.estimator import MonotoneEstimator
     from pyro_gcm.estimators.plans import fit_members
     from pyro_gcm.inference import FitResult, fit
-    from pyro_gcm.io import load, save
+    from pyro_gcm.io import save
     from pyro_gcm.io.export import export
+    from pyro_gcm.io.tree import Factories
     from pyro_gcm.models import GCM, IGCM, MemberGCM
     from pyro_gcm.prediction import PosteriorDraws
+
+    def load(
+        folder: str | Path, *, factories: Factories | None = ..., device: str | torch.device = ...
+    ) -> GCM | IGCM | MonotoneEstimator | Baseline:
+        """`io.load`, whose result `isinstance` tells apart."""
+
 
 __version__ = "0.3.0"
 __all__ = [

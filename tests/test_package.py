@@ -12,6 +12,7 @@ import tarfile
 import zipfile
 from email.parser import BytesParser
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -124,7 +125,25 @@ def test_nothing_is_imported_that_is_not_needed_and_any_package_can_be_first() -
     assert done.returncode == 0, done.stderr
 
 
-SCRIPTS = sorted((Path(__file__).parent / "user_scripts").glob("*.py"))
+SCRIPTS = [
+    Path(__file__).parent / "user_scripts" / f"{name}.py" for name in ("own_guide", "table_model")
+]
+
+
+def test_types_name_what_the_library_has() -> None:
+    from pyro_gcm.inference.elbo import ELBOS, ElboName, ObjectiveName
+    from pyro_gcm.models import GCM, IGCM, MemberGCM, build
+    from pyro_gcm.responses import RESPONSES
+    from pyro_gcm.training.options import SCHEDULES, ScheduleName
+
+    own = {name for name, c in RESPONSES.items() if c.__module__.startswith("pyro_gcm.")}
+    assert set(get_args(build.ResponseName)) == own
+    assert get_args(build.PriorName) == build.PRIORS
+    assert get_args(build.GuideName) == build.GUIDES
+    assert get_args(ElboName) == tuple(ELBOS)
+    assert {*get_args(ScheduleName)} == {"default", *SCHEDULES}
+    objectives = {name for model in (GCM, IGCM, MemberGCM) for name in model.objectives}
+    assert {*get_args(ObjectiveName)} == objectives
 
 
 @pytest.mark.long(keep=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,21 @@ from pyro_gcm.audit.audit import audit_monotonicity, method_of
 from pyro_gcm.audit.pairs import Array
 from pyro_gcm.audit.result import MonotonicityAudit
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class AuditOptions(TypedDict, total=False):
+    """Options of `audit_monotonicity` that `audit_table` hands on."""
+
+    pairs: int
+    searches: Sequence[str]
+    margin: float
+    tolerance: float | None
+    batch_size: int
+    seed: int
+    progress: bool
+
 
 @one_thread()
 @told_once()  # of rows that are predicted in many parts
@@ -22,7 +37,7 @@ def audit_table(
     predictor: Any,
     X: Any,
     directions: Mapping[str, int] | Sequence[int] | None = None,
-    **options: Any,
+    **options: Unpack[AuditOptions],
 ) -> MonotonicityAudit:
     """Search for pairs of rows between which a prediction moves against a declared direction.
 
@@ -58,8 +73,8 @@ def audit_table(
 
     rows = np.arange(len(table.values), dtype=np.float64)[:, None]
     values = pd.DataFrame(table.values, columns=table.names)
-    options = {"increasing": table.signs, "dtype": "float64", **options}
-    audit = audit_monotonicity(function, rows, values, **options)
+    fixed: Any = {"increasing": table.signs, "dtype": "float64"}
+    audit = audit_monotonicity(function, rows, values, **fixed, **options)
     worst, event = audit.witness, ""
     if hasattr(predictor, "predict_proba") and hasattr(predictor, "classes_"):
         event = str(predictor.classes_[_event_column(predictor)])

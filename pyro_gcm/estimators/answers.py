@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from pyro_gcm._utils.validation import number, positive_int, share, warn_user
 from pyro_gcm.data.tables import Column
@@ -22,6 +22,7 @@ from pyro_gcm.estimators.directions import (
 from pyro_gcm.estimators.encoding import ColumnEncoding
 from pyro_gcm.estimators.estimator import MonotoneEstimator, in_numpy
 from pyro_gcm.estimators.targets import Array
+from pyro_gcm.models.build import PriorName
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 class Answers(MonotoneEstimator):
     """A GCM, which is strictly monotone, so that it has answers in the units of the columns."""
 
-    prior: Any = "members"
+    prior: Literal["members"] | PriorName | nn.Module = "members"
     members: int = 8
     dropout: float | None = None
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
-from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import type_of_target
 
@@ -17,6 +16,7 @@ from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import shown
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.estimator import MonotoneEstimator
+from pyro_gcm.estimators.state import ClassifierMixin
 from pyro_gcm.estimators.targets import Array, Values, check_labels, row_weights, target_column
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class BinaryOutcome(ClassOutcome):
 
     positive: Any = None
     class_weight: Any = None
-    calibrate: bool | str = "auto"
+    calibrate: bool | Literal["auto"] = "auto"
 
     response = "binary"
     predicts_probability = True

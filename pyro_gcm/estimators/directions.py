@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -15,6 +16,11 @@ from pyro_gcm.data.tables import Column, known_name
 from pyro_gcm.estimators.encoding import FAR, ColumnEncoding, TableEncoding
 from pyro_gcm.estimators.targets import Array
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: The direction of each column, +1, -1 or 0: by name, or one after the other.
+Directions = Union[Mapping[str, int], Sequence[int], npt.NDArray[Any], "pd.Series[Any]", None]
 #: Predictions [n] for x [n, d] and r [n, m], as an encoding returns them.
 OfRows = Callable[..., Array]
 #: Halvings of the range of the training rows.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from pyro_gcm.estimators.after_training import (
     standard_error,
     warn_of_directions,
 )
-from pyro_gcm.estimators.directions import categories
+from pyro_gcm.estimators.directions import Directions, categories
 from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
 from pyro_gcm.estimators.plans import plan_of
 from pyro_gcm.estimators.state import FittedState
@@ -82,7 +82,7 @@ class MonotoneEstimator(FittedState):
     and says in `fit` what y is; `plans.plan_of` makes a model of the options.
     """
 
-    monotonic_cst: Any = None
+    monotonic_cst: Directions = None
     categorical_features: Any = "from_dtype"
     hidden: int | None = None
     alternatives: int | None = None
@@ -90,7 +90,7 @@ class MonotoneEstimator(FittedState):
     epochs: int | None = None
     batch_size: int | None = None
     learning_rate: float | None = None
-    early_stopping: bool | str = "auto"
+    early_stopping: bool | Literal["auto"] = "auto"
     random_state: Any = 0
     device: str = "auto"
     verbose: bool = False

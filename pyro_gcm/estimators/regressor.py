@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from torch import Tensor
 
@@ -17,6 +16,7 @@ from pyro_gcm._utils.validation import as_tensor, one_of, positive_int, share, v
 from pyro_gcm.estimators.after_training import standard_error
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.estimator import MonotoneEstimator, in_numpy
+from pyro_gcm.estimators.state import RegressorMixin
 from pyro_gcm.estimators.targets import Array, row_weights, target_numbers
 from pyro_gcm.estimators.training import Trained, TrainingRows
 from pyro_gcm.responses import RESPONSES

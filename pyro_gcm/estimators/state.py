@@ -7,12 +7,11 @@ from dataclasses import asdict
 from functools import partial
 from numbers import Real
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from pyro_gcm._utils.torch_state import one_thread
@@ -22,6 +21,34 @@ from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
 from pyro_gcm.estimators.targets import Array, Values
 from pyro_gcm.io.tree import plain
 from pyro_gcm.models import GCM, IGCM
+
+if TYPE_CHECKING:  # scikit-learn has no types: without these every attribute would be Any
+    from typing_extensions import Self
+
+    class BaseEstimator:
+        """What the base class gives every estimator."""
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            """Options by name."""
+
+        def set_params(self, **params: Any) -> Self:
+            """Change options."""
+
+        def __sklearn_tags__(self) -> Any: ...
+
+    class ClassifierMixin:
+        """The accuracy of a classifier."""
+
+        def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+            """Return the accuracy."""
+
+    class RegressorMixin:
+        """The R² of a regressor."""
+
+        def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+            """Return R²."""
+else:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin  # noqa: F401
 
 #: What is learned and is no plain data.
 _APART = ("encoding_", "model_")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -149,9 +149,19 @@ class GCMSurvival(Answers):
         """The risk of each row, [n]: the probability that its event comes by the horizon."""
         return self._predict(X)
 
+    @overload
+    def predict_survival_function(
+        self, X: Any, return_array: Literal[False] = ..., *, times: ArrayLike | None = ...
+    ) -> npt.NDArray[np.object_]: ...
+
+    @overload
+    def predict_survival_function(
+        self, X: Any, return_array: Literal[True], *, times: ArrayLike | None = ...
+    ) -> Array: ...
+
     def predict_survival_function(
         self, X: Any, return_array: bool = False, *, times: ArrayLike | None = None
-    ) -> Any:
+    ) -> Array | npt.NDArray[np.object_]:
         """Pr(T > t) of each row over time, without steps.
 
         :param X: a table of n rows.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pyro.distributions as dist
 import pyro.poutine as poutine
@@ -234,6 +234,11 @@ ELBOS: dict[str, Callable[..., ELBO]] = {
     "renyi": partial(RenyiELBO, vectorize_particles=True),
     "enum": partial(TraceEnum_ELBO, vectorize_particles=True),
 }
+
+
+#: The same for type checkers, and the objectives of models.
+ElboName = Literal["iwae", "dreg", "elbo", "mean_field", "renyi", "enum"]
+ObjectiveName = Literal["conditional", "joint", "paper", "members"]
 
 
 class TrainingPair(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from pyro.infer import ELBO
@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 
 from pyro_gcm._utils.torch_state import check_trainable, one_thread
 from pyro_gcm._utils.validation import ArrayLike, kind, warn_user
-from pyro_gcm.inference.elbo import ImportanceWeightedELBO
+from pyro_gcm.inference.elbo import ElboName, ImportanceWeightedELBO, ObjectiveName
 from pyro_gcm.inference.scored import PyroLoss, StoryLoss
 from pyro_gcm.inference.training_data import DataInMemory, StreamedData, columns_of
 from pyro_gcm.streams import BatchRows, Source
@@ -35,8 +35,8 @@ def fit(
     *,
     exposure: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
-    objective: str | None = None,
-    elbo: str | ELBO | None = None,
+    objective: ObjectiveName | None = None,
+    elbo: ElboName | ELBO | None = None,
     num_particles: int = 32,
     standardize: bool = True,
     epochs: int | None = None,
@@ -46,7 +46,7 @@ def fit(
     patience: int | None = None,
     optimizer: Callable[..., Optimizer] | None = None,
     schedule: Schedule = "default",
-    clip_norm: float | str | None = "default",
+    clip_norm: float | Literal["default"] | None = "default",
     seed: int = 0,
     device: str | torch.device = "auto",
     progress: bool = True,

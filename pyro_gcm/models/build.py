@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pyro.distributions as dist
 import pyro.poutine as poutine
@@ -38,6 +38,12 @@ _GUIDES: dict[str, Network] = {
     "posterior_flow": nets.ConditionalFlow,
 }
 PRIORS, GUIDES = ("standard", *_PRIORS), ("prior", *_GUIDES)
+#: The same for type checkers.
+PriorName = Literal["standard", "conditional", "laplace", "mixture", "categorical", "flow"]
+GuideName = Literal["prior", "amortised", "posterior", "posterior_full", "posterior_flow"]
+ResponseName = Literal[
+    "binary", "continuous", "quantile", "survival", "ordinal", "distribution", "count"
+]
 KERNEL_GUIDES = ("exact", "amortised")
 REVENUE_MAPS = ("identity", "piecewise_linear", "positive_linear", "probit", "sigmoid")
 

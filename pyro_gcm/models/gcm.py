@@ -19,7 +19,14 @@ from pyro_gcm.distributions import CostUnits
 from pyro_gcm.distributions.products import coarse
 from pyro_gcm.inference.reading import Plan, in_units
 from pyro_gcm.models.base import once
-from pyro_gcm.models.build import cost_shape_of, revenue_map_part, x_decoder_part
+from pyro_gcm.models.build import (
+    GuideName,
+    PriorName,
+    ResponseName,
+    cost_shape_of,
+    revenue_map_part,
+    x_decoder_part,
+)
 from pyro_gcm.models.surfaces import Monotone
 from pyro_gcm.nets import Conditional, StandardNormal
 from pyro_gcm.nets.networks import joined, widths_of
@@ -100,9 +107,9 @@ class GCM(Monotone):
         x_dim: int,
         r_dim: int,
         *,
-        response: str | Response = "binary",
-        prior: str | nn.Module = "conditional",
-        guide: str | nn.Module | None = None,
+        response: ResponseName | Response = "binary",
+        prior: PriorName | nn.Module = "conditional",
+        guide: GuideName | nn.Module | None = None,
         z_dim: int = 4,
         hidden: int | Sequence[int] = 16,
         alternatives: int = 1,

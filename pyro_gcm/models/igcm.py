@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import pyro.distributions as dist
 import torch
@@ -21,6 +21,9 @@ from pyro_gcm.inference.reading import Plan, Reader, in_units
 from pyro_gcm.models.base import once
 from pyro_gcm.models.build import (
     KERNEL_GUIDES,
+    GuideName,
+    PriorName,
+    ResponseName,
     check_guide,
     check_part,
     cost_shape_of,
@@ -89,11 +92,11 @@ class IGCM(Surfaces):
         r_dim: int,
         *,
         k_dim: int | None = None,
-        response: str | Response = "binary",
-        prior: str | nn.Module = "conditional",
-        guide: str | nn.Module | None = None,
-        kernel_prior: str | nn.Module = "standard",
-        kernel_guide: str | nn.Module = "exact",
+        response: ResponseName | Response = "binary",
+        prior: PriorName | nn.Module = "conditional",
+        guide: GuideName | nn.Module | None = None,
+        kernel_prior: Literal["standard", "conditional"] | nn.Module = "standard",
+        kernel_guide: Literal["exact", "amortised"] | nn.Module = "exact",
         kernel_map: Any = None,
         z_dim: int = 4,
         hidden: int | Sequence[int] = 16,

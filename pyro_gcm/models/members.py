@@ -23,7 +23,7 @@ from pyro_gcm._utils.validation import seed_of, warn_user
 from pyro_gcm.distributions import InfiniteCost
 from pyro_gcm.inference.reading import Plan
 from pyro_gcm.models.base import OrderEventModel
-from pyro_gcm.models.build import cost_shape_of
+from pyro_gcm.models.build import ResponseName, cost_shape_of
 from pyro_gcm.models.gcm import GCM, JOINT_PARTS
 from pyro_gcm.nets.members import MemberEncoder, gather_values
 from pyro_gcm.nets.networks import ConstantCategorical, widths_of
@@ -202,7 +202,7 @@ class MemberGCM(GCM):
         x_dim: int,
         r_dim: int,
         *,
-        response: str | Response = "binary",
+        response: ResponseName | Response = "binary",
         members: int | MemberEncoder = 8,
         hidden: int | Sequence[int] | str = "auto",
         alternatives: int = 3,

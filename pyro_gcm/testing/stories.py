@@ -230,7 +230,7 @@ class StoryTests:
                 save(model, f"{folder}/model", factories=self.factories)
             except TypeError as error:
                 skip(f"it is not saved without io.recorded or a factory: {error}")
-            saved = load(f"{folder}/model", factories=self.factories)
+            saved: Any = load(f"{folder}/model", factories=self.factories)
         same("the prediction of the saved model", saved.predict(x, r), known)
 
     def test_a_second_device_gives_the_same_numbers(self) -> None:

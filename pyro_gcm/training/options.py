@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,8 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR
 from pyro_gcm._utils.files import usable
 from pyro_gcm._utils.validation import one_of, positive, positive_int, seed_of, shown
 
-Schedule = Callable[[Optimizer, int], Any] | str | None
+ScheduleName = Literal["default", "constant", "cosine", "flat"]
+Schedule = Callable[[Optimizer, int], Any] | ScheduleName | None
 #: Options that do not change the numbers of a training.
 _ASIDE = {"device", "progress", "checkpoint", "callback"}
 

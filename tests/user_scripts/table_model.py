@@ -38,7 +38,8 @@ def main() -> None:
     print(audit.summary(), rate)
     with tempfile.TemporaryDirectory() as folder:
         save(risk, f"{folder}/model", metrics={"rows": len(X)})
-        again: GCMClassifier = load(f"{folder}/model")
+        again = load(f"{folder}/model")
+    assert isinstance(again, GCMClassifier)
     assert (again.predict_proba(X) == risk.predict_proba(X)).all()
 
 

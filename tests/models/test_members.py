@@ -83,7 +83,7 @@ def test_ramps_and_width_shrink_where_columns_are_many_and_rows_are_few() -> Non
     assert MemberSettings.for_response("survival", 1_000, 98, 2, 98).bins == 0
     # Binary tables of many rows, and of many more.
     many = {
-        (39_073, 32): (512, 5, 0.0),
+        (39_073, 32): (512, 4, 0.0),
         (60_000, 100): (512, 4, 0.065),
         (90_000, 32): (2048, 6, 0.0),
     }

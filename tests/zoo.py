@@ -20,7 +20,7 @@ from pyro_gcm import GCM, IGCM, FitResult, fit
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import Conditional, PosteriorGuide
-from pyro_gcm.responses import Continuous, Count, Ordinal, Survival, WholeDistribution
+from pyro_gcm.responses import Classes, Continuous, Count, Ordinal, Survival, WholeDistribution
 
 X_DIM, R_DIM = 3, 2
 #: Parts of a model whose size says how much y tells of z.
@@ -122,6 +122,11 @@ KINDS: dict[str, Kind] = {
     ),
     "sigmoid and laplace costs": _kind(revenue_map="sigmoid", cost_family="laplace"),
     "members": _kind(family=MemberGCM, **_MEMBERS),
+    "members, classes": Kind(
+        {"response": lambda: Classes(classes=3, directions=[[0, 0], [0, -1], [1, 0]]), **_MEMBERS},
+        MemberGCM,
+        response="classes",
+    ),
     "members, continuous": _kind("continuous", MemberGCM, **_MEMBERS),
     "implicit": _igcm(),
     "implicit, one kernel": _igcm(k_dim=1, p0="constant"),
@@ -155,6 +160,8 @@ def rows(
         r = 0.01 + 0.98 * torch.rand(count, 1, generator=g, dtype=torch.float64)
     elif response == "ordinal":
         y = torch.bucketize(score, torch.tensor([-1.0, 0.0, 2.0]).double()).double()
+    elif response == "classes":
+        y = torch.bucketize(score, torch.tensor([-1.0, 1.0]).double()).double()
     elif response == "distribution":
         y = 300.0 + 20.0 * (0.5 * score).exp()
     elif response == "survival":

@@ -44,9 +44,9 @@ def audit_table(
     A pair differs from a row of X in constrained columns alone. A value that is missing stays
     missing: nothing is promised between a missing value and another one.
 
-    :param predictor: an estimator of scikit-learn, a Pipeline, or anything with `predict_proba`,
-        whose second column is audited (the event of a `GCMClassifier`), or `predict`, of one table;
-        or a function of a table.
+    :param predictor: an estimator of scikit-learn, a Pipeline, or anything with `predict_proba`, of
+        which the second of two columns is audited, or the event of a `GCMClassifier`, or `predict`,
+        of one table; or a function of a table.
     :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns], as the predictor
         takes it. Constrained columns have numbers, booleans, or categories with an order.
     :param directions: +1 or -1 for columns by name, or +1, -1 or 0 for each; by default those of
@@ -77,7 +77,8 @@ def audit_table(
     audit = audit_monotonicity(function, rows, values, **fixed, **options)
     worst, event = audit.witness, ""
     if hasattr(predictor, "predict_proba") and hasattr(predictor, "classes_"):
-        event = str(predictor.classes_[_event_column(predictor)])
+        column = _event_column(predictor)
+        event = str(predictor.classes_[1 if column is None else column])
     witness = worst and replace(worst, x=worst.x[:0])
     return replace(audit, x_names=(), witness=witness, event=event)
 
@@ -88,26 +89,26 @@ def _prediction(predictor: Any) -> Any:
 
         def probability(table: Any) -> Any:
             classes = np.asarray(predictor.predict_proba(table))
-            if classes.ndim != 2 or classes.shape[1] != 2:
+            column = _event_column(predictor)
+            if classes.ndim != 2 or (column is None and classes.shape[1] != 2):
                 raise ValueError(
                     f"predict_proba must return two columns, got shape {classes.shape}: pass a "
                     "function of a table that selects the probability to be audited"
                 )
-            return classes[:, _event_column(predictor)]
+            return classes[:, 1 if column is None else column]
 
         return probability
     return method_of(predictor)
 
 
-def _event_column(predictor: Any) -> int:
-    """The column of `predict_proba` that has the event.
+def _event_column(predictor: Any) -> int | None:
+    """The column of `predict_proba` that has the event; None of others than a `GCMClassifier`.
 
-    It is the second one, but for a `GCMClassifier` with another positive class, by itself, at the
-    end of a Pipeline, or as the best one of a search.
+    That may be by itself, at the end of a Pipeline, or the best one of a search.
     """
     steps = getattr(predictor, "steps", None)
     inner = steps[-1][-1] if steps else getattr(predictor, "best_estimator_", None)
-    return int(getattr(predictor, "event_column_", 1)) if inner is None else _event_column(inner)
+    return getattr(predictor, "event_column_", None) if inner is None else _event_column(inner)
 
 
 class _Table:
@@ -187,7 +188,7 @@ class _Table:
 
 def _directions_of(predictor: Any, columns: list[str]) -> Any:
     """Those of a predictor, by name where X has the names of the columns of its training rows."""
-    directions = getattr(predictor, "monotonic_cst", None)
+    directions = getattr(predictor, "directions_", getattr(predictor, "monotonic_cst", None))
     if directions is None:
         raise ValueError("directions must be given: the predictor has no monotonic_cst")
     names = getattr(predictor, "feature_names_in_", None)

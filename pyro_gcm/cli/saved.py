@@ -54,7 +54,8 @@ class SavedModel:
         names = getattr(estimator, "feature_names_in_", [code.label for code in codes])
         self.codes: dict[str, Any] = dict(zip(map(str, names), codes, strict=True))
         self.names = [*self.codes]
-        self.directions = {name: code.sign for name, code in self.codes.items() if code.sign}
+        signs = zip(self.names, estimator.directions_, strict=True)
+        self.directions = {name: sign for name, sign in signs if sign}
 
     def answering(self) -> SavedModel:
         """Return the model, if it is strictly monotone and so has answers to questions."""

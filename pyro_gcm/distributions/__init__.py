@@ -6,6 +6,7 @@ from pyro_gcm.distributions.event_count import EventCount
 from pyro_gcm.distributions.families import cost_family, register_cost_family
 from pyro_gcm.distributions.order_event import GuessedEvent, OrderEvent
 from pyro_gcm.distributions.posteriors import CostPosterior, RevenuePosterior, coordinates
+from pyro_gcm.distributions.race import MinimumGumbel, RacedClass
 from pyro_gcm.distributions.threshold_normal import ThresholdNormal, ThresholdQuantile
 
 __all__ = [
@@ -17,8 +18,10 @@ __all__ = [
     "GuessedEvent",
     "InfiniteCost",
     "LatentMixture",
+    "MinimumGumbel",
     "OrderEvent",
     "OrderedLevel",
+    "RacedClass",
     "RevenuePosterior",
     "ThresholdNormal",
     "ThresholdQuantile",

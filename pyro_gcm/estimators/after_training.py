@@ -121,7 +121,7 @@ def match_base_rate(model: GCM | IGCM, rows: TrainingRows) -> None:
 def warn_of_directions(
     residual_of: Callable[[Tensor], Tensor],
     rows: TrainingRows,
-    constrained: Sequence[ColumnEncoding],
+    constrained: Sequence[ColumnEncoding | None],
 ) -> None:
     """Warn of columns whose direction the data speak against.
 
@@ -135,7 +135,7 @@ def warn_of_directions(
     directions that were turned round 42 of 77 were.
 
     :param residual_of: y - p of each row, [n], for such columns as `rows.r`.
-    :param constrained: the columns of `rows.r`.
+    :param constrained: the columns of `rows.r`; None for one that promises no order.
     """
     weight, r = rows.weights.double(), rows.r.double()
     mean = (weight @ r) / weight.sum()
@@ -147,7 +147,7 @@ def warn_of_directions(
     z = z_of(rows.r)
     limit = max(_FAR, NormalDist().inv_cdf(1.0 - _RARE / len(z)))
     for at, code in enumerate(constrained):
-        if z[at] < -limit:
+        if code is not None and z[at] < -limit:
             level = rows.r.clone()
             level[:, at] = mean[at]
             least = max(float(z[at]), float(z_of(level)[at]))

@@ -259,10 +259,11 @@ class Answers(MonotoneEstimator):
     def _every_moving(self, X: Any) -> Iterator[tuple[MovingColumn, dict[str, Any]]]:
         """Each constrained column, free to move, with the rows, its name and its values."""
         columns = self._columns(X)
-        if not self.encoding_.revenues:
+        moves = [at for at in self.encoding_.revenues if self.directions_[at]]
+        if not moves:
             raise ValueError("X must have a column with a direction in monotonic_cst")
         names = getattr(self, "feature_names_in_", range(len(columns)))
-        for at in self.encoding_.revenues:
+        for at in moves:
             moving = MovingColumn(self.encoding_, columns, at)
             known = {"row": np.arange(len(moving)), "feature": names[at]}
             yield moving, known | {"value": moving.code.values_at(moving.values)}

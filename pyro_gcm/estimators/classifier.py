@@ -11,13 +11,16 @@ import numpy as np
 import torch
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted
 
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import shown
 from pyro_gcm.estimators.answers import Answers
-from pyro_gcm.estimators.estimator import MonotoneEstimator
+from pyro_gcm.estimators.classes import read_directions
+from pyro_gcm.estimators.estimator import MonotoneEstimator, in_numpy
 from pyro_gcm.estimators.state import ClassifierMixin
 from pyro_gcm.estimators.targets import Array, Values, check_labels, row_weights, target_column
+from pyro_gcm.estimators.training import yes_no_or_auto
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -53,8 +56,6 @@ class ClassOutcome(ClassifierMixin, MonotoneEstimator):
         return float(super().score(X, labels, row_weights(sample_weight, labels)))
 
 
-#: Where the event stands, by what `positive` says.
-_PLACES = {"first": 0, "last": 1}
 #: Modules and a function of scikit-learn that code labels as 0, 1, ... before they fit to them.
 _CODING = ("sklearn.ensemble.", "sklearn.multiclass"), "_fit_and_predict"
 
@@ -72,7 +73,7 @@ def _are_coded_anew() -> bool:
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class BinaryOutcome(ClassOutcome):
-    """A classifier of two classes; one of them is the event, whose probability is monotone."""
+    """A classifier of two classes, or more; one is the event, whose probability is monotone."""
 
     positive: Any = None
     class_weight: Any = None
@@ -81,14 +82,16 @@ class BinaryOutcome(ClassOutcome):
     response = "binary"
     predicts_probability = True
     event_column_ = 1
+    #: Whether it is for three or more classes as well.
+    takes_many = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = self.takes_many
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Fit to a table X of n rows and two classes y.
+        """Fit to a table X of n rows and classes y.
 
         :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.
         :param y: the classes, [n]: text, numbers or booleans.
@@ -97,13 +100,14 @@ class BinaryOutcome(ClassOutcome):
         :param groups: a label for each row, [n], such as a customer of which there are several:
             rows with the same one are held out together. By default copies of a row are.
         :raises TypeError: for columns that are neither numbers, text nor categories.
-        :raises ValueError: for wrong shapes, values or options, and other than two classes.
+        :raises ValueError: for wrong shapes, values or options, and a number of classes that the
+            estimator is not for.
         """
         given = self._given(X, target_column("y", y), sample_weight, groups)
         y = given.y
         check_labels("y", y)
         kind = type_of_target(y, input_name="y", raise_unknown=True)
-        if kind != "binary":
+        if kind != "binary" and not (self.takes_many and kind == "multiclass"):
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is {kind}; "
                 "GCMOrdinal is for ordered levels"
@@ -112,16 +116,25 @@ class BinaryOutcome(ClassOutcome):
         classes, at = np.unique(y, return_inverse=True)
         self._check_classes(classes, at if weight is None else at[weight > 0])
         event = self._event_among(classes.tolist())
-        outcome = torch.from_numpy((at == event).astype(np.float32))
-        self._learn(given._replace(y=outcome, weight=weight), self.response)
+        outcome, signs = at == event, None
+        response: Any = self.response
+        if len(classes) > 2:
+            if yes_no_or_auto("calibrate", self.calibrate) is True:
+                raise ValueError("calibrate must be 'auto' or False with three or more classes")
+            table: Any = (len(given.columns), given.columns.names)
+            response, signs = read_directions(self.monotonic_cst, classes.tolist(), event, *table)
+            outcome = at
+        y = torch.from_numpy(outcome.astype(np.float32))
+        self._learn(given._replace(y=y, weight=weight), response, signs)
         self.classes_, self.event_column_ = classes, event
         return self
 
     def _event_among(self, classes: list[Any]) -> int:
-        """Where the event stands among the two classes."""
+        """Where the event stands among the classes."""
         event = "last" if self.positive is None else self.positive
         named = isinstance(event, str | Real | np.generic) and event in classes
-        place = _PLACES.get(event) if isinstance(event, str) else None
+        places = {"first": 0, "last": len(classes) - 1}
+        place = places.get(event) if isinstance(event, str) else None
         if named and place in (None, classes.index(event)):
             if not isinstance(event, str) and classes == [0, 1] and _are_coded_anew():
                 raise ValueError(
@@ -146,13 +159,20 @@ class BinaryOutcome(ClassOutcome):
         return both / most if most > 0 else both
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities of the two classes, [n, 2], in the order of `classes_`."""
+        """Probabilities of the classes, [n, L], in the order of `classes_`."""
+        if len(self.classes_) > 2:
+            found: Array = in_numpy(self._predictive(X).probabilities())
+            return found
         event = self._predict(X)
         both = [1.0 - event, event]
         return np.stack(both if self.event_column_ else both[::-1], 1)
 
     def predict(self, X: Any) -> Values:
-        """The more probable class of each row, [n]."""
+        """The most probable class of each row, [n]."""
+        check_is_fitted(self)
+        if len(self.classes_) > 2:
+            most_probable: Values = self.classes_[self.predict_proba(X).argmax(1)]
+            return most_probable
         happens = self._predict(X) > 0.5
         found: Values = self.classes_[(happens == bool(self.event_column_)).astype(int)]
         return found
@@ -161,7 +181,7 @@ class BinaryOutcome(ClassOutcome):
 @register("estimators.GCMClassifier")
 @dataclass(kw_only=True, repr=False, eq=False)
 class GCMClassifier(BinaryOutcome, Answers):
-    """An ensemble of GCM members for two classes, with a monotone probability of the event.
+    """An ensemble of GCM members for classes, with a monotone probability of the event.
 
     The probability rises, or falls, in every constrained column. The members are networks, one of
     which the latent variable z of the model picks (`pyro_gcm.MemberGCM`); `prior="conditional"`
@@ -179,11 +199,19 @@ class GCMClassifier(BinaryOutcome, Answers):
     prediction is monotone in the others. Nothing is promised between a row with a value and the
     same row without it.
 
+    Three or more classes have no order (`GCMOrdinal` is for those that do), and each may have
+    directions of its own: see `responses.Classes`, whose latent costs are in a race. A column with
+    direction + for one class alone raises its probability and lowers every other; one with the same
+    direction for several classes orders the probability that one of them comes. `directions_` says
+    in which columns the probability of the event is monotone.
+
     :param monotonic_cst: +1 for a column in which the prediction is to rise, -1 in which it is to
         fall, and 0 for the others: an array with an entry a column, or a mapping from names.
-        Booleans and ordered categories may be constrained too.
-    :param positive: the class that is the event, whose probability has the directions, or "first"
-        or "last" in sorted order; by default the last. Tools that code labels anew, as
+        Booleans and ordered categories may be constrained too. With three or more classes it is a
+        mapping from classes to such directions, {"bus": {"fare": -1}}, to which others have none.
+    :param positive: the class that is the event, whose probability has the directions, or of three
+        or more classes the one that questions such as `required` are about; or "first" or "last" in
+        sorted order, by default the last. Tools that code labels anew, as
         `VotingClassifier` does, keep the order alone. `classes_` and the columns of `predict_proba`
         stay sorted.
     :param categorical_features: "from_dtype" makes text and categorical columns of a DataFrame
@@ -206,7 +234,7 @@ class GCMClassifier(BinaryOutcome, Answers):
     :param calibrate: what follows the training: "auto" shifts the costs so that the mean
         probability of the training rows is their rate of events; True makes all costs steeper or
         flatter first, by what is best on rows that members left out, which takes an early stopping
-        of members; False does neither.
+        of members; False does neither. It is for two classes: of more, nothing follows.
     :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param verbose: whether training shows its progress.
@@ -222,6 +250,8 @@ class GCMClassifier(BinaryOutcome, Answers):
     >>> model.fit(X, ["yes"] * 20 + ["no"] * 20).predict_proba(X).shape
     (40, 2)
     """
+
+    takes_many = True
 
 
 @register("estimators.IGCMClassifier")

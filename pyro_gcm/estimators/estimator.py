@@ -97,22 +97,27 @@ class MonotoneEstimator(FittedState):
 
     # Fitting
 
-    def _learn(self, given: GivenRows, response: str | Response) -> None:
+    def _learn(
+        self, given: GivenRows, response: str | Response, signs: list[int] | None = None
+    ) -> None:
         """Learn the encoding of the columns and train the model.
 
         :param given: with y as the model takes it.
         :param response: as `GCM` takes it, or what `_trained` makes one of.
+        :param signs: of each column, by default those of `monotonic_cst`.
         """
         columns, y, weight, groups = given
-        cst = [0] * len(columns) if self.monotonic_cst is None else self.monotonic_cst
-        signs = signs_of("monotonic_cst", cst, len(columns), columns.names)
+        if signs is None:
+            cst = [0] * len(columns) if self.monotonic_cst is None else self.monotonic_cst
+            signs = signs_of("monotonic_cst", cst, len(columns), columns.names)
         chosen = categories(self.categorical_features, columns, columns.names)
         each = zip(columns, signs, chosen, strict=True)
         encoding = TableEncoding([ColumnEncoding.learn(*column) for column in each])
         if empty := [column.label for column in columns if column.is_missing.all()]:
             warn_user(f"X has no value in {', '.join(empty)}: nothing can be learned from it")
         weights = None if weight is None else torch.tensor(weight)
-        outcome = None if y.dim() > 1 else y.double().numpy()
+        target = y if isinstance(response, str) else response.target(y)
+        outcome = None if y.dim() > 1 else target.double().numpy()
         labels = None if groups is None else groups.numpy()
         x, r = encoding.learned(columns, outcome, weight, labels)
         widths = [code.width for code in encoding.columns if code.width] or [1]
@@ -139,7 +144,8 @@ class MonotoneEstimator(FittedState):
 
         :param common: options of every `fit`.
         """
-        plan, wanted = plan_of(self, response, rows, seed), getattr(self, "calibrate", False)
+        plan = plan_of(self, response, rows, seed)
+        wanted = response == "binary" and getattr(self, "calibrate", False)
         check_calibrate(wanted, plan.left_out)
         fitted = trained(plan, rows, seed=seed, **common)
         calibrate(wanted, fitted, rows)
@@ -147,7 +153,8 @@ class MonotoneEstimator(FittedState):
 
     def _look_back(self, fitted: Trained, rows: TrainingRows) -> None:
         """Keep the loss of rows that members left out, and compare directions with what came."""
-        constrained = [self.encoding_.columns[at] for at in self.encoding_.revenues]
+        encoding, signs = self.encoding_, self.directions_
+        constrained = [encoding.columns[at] if signs[at] else None for at in encoding.revenues]
         if rows.groups is None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of copies, which the training tells of
@@ -167,7 +174,7 @@ class MonotoneEstimator(FittedState):
 
     def _residual(self, model: Any, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
         """What came less what was predicted, for each row, [n]."""
-        return y.double() - model.predict(x, r).double().cpu()
+        return model.response.target(y).double() - model.predict(x, r).double().cpu()
 
     def _log_prob(self, model: Any, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
         """The logarithm of the probability, or density, of what came, [n]."""

@@ -89,7 +89,8 @@ def predictions(
 ) -> Columns:
     """Return the columns of predictions, by name, for a table X of n rows.
 
-    - Of a classifier: `probability` (of the event) and `class`.
+    - Of a classifier: `probability` (of the event) and `class`, and of three or more classes
+      `probability_` and each class.
     - Of a regressor: `mean`, and `q0.1` and so on for the quantiles.
     - Of counts: their `mean` over the exposure, their `rate`, and quantiles of them.
     - Of survival: `risk` (of an event by the horizon), the `median` time, and quantiles of it.
@@ -99,10 +100,16 @@ def predictions(
     With a level they are followed by `lower` and `upper`, the ends of `predict_bands`.
     """
     kind, one = kind_of(estimator.response), monotone_prediction(estimator, X)
+    found: Columns
     if kind == "classifier":
-        column = estimator.event_column_
-        classes = estimator.classes_[np.where(one > 0.5, column, 1 - column)]
-        found: Columns = {"probability": one, "class": classes}
+        column, found = estimator.event_column_, {"probability": one}
+        if len(estimator.classes_) > 2:
+            shares = estimator.predict_proba(X)
+            names = [f"probability_{name}" for name in estimator.classes_]
+            found |= dict(zip(names, shares.T, strict=True))
+            found["class"] = estimator.classes_[shares.argmax(1)]
+        else:
+            found["class"] = estimator.classes_[np.where(one > 0.5, column, 1 - column)]
     elif kind == "ordinal":
         names = [f"probability_{name}" for name in estimator.classes_]
         found = dict(zip(names, estimator.predict_proba(X).T, strict=True))
@@ -147,7 +154,7 @@ def in_blocks(of_rows: Callable[[slice], Columns], rows: int, *, progress: bool 
 def scores(estimator: Any, X: pd.DataFrame, y: Any) -> dict[str, float]:
     """The scores of a kind of model, by name.
 
-    AUC, log score (the mean log-probability of what came, in nats,
+    AUC (of the event), log score (the mean log-probability of what came, in nats,
     higher is better) and accuracy of a classifier; accuracy and log score of an ordinal model; D2
     (the share of the Poisson deviance that is explained) and log score of counts; R2,
     RMSE and, where the model has densities, log score of a regressor; Harrell's concordance of a
@@ -170,11 +177,15 @@ def scores(estimator: Any, X: pd.DataFrame, y: Any) -> dict[str, float]:
             "log_score": float(log_p.mean()),
             "accuracy": float((estimator.predict(X) == y).mean()),
         }
-        if kind == "ordinal" or (y == y[0]).all():
+        if kind == "ordinal":
+            return found
+        column = estimator.event_column_
+        happened = y == estimator.classes_[column]
+        if happened.all() or not happened.any():
             return found
         from sklearn.metrics import roc_auc_score
 
-        return {"auc": float(roc_auc_score(y == estimator.classes_[1], shares[:, 1])), **found}
+        return {"auc": float(roc_auc_score(happened, shares[:, column])), **found}
     if kind == "count":
         log_p = estimator.log_prob(X, y)
         warn_of_loss(estimator, log_p)

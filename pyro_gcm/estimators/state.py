@@ -97,6 +97,14 @@ class FittedState(BaseEstimator):
         """The columns that the model may read."""
         return read_table(X, self)
 
+    @property
+    def directions_(self) -> list[int]:
+        """For each column of fit +1 if the prediction rises with it, -1 if it falls, else 0."""
+        check_is_fitted(self)
+        codes, known = self.encoding_.columns, self.model_.response.directions
+        orders = iter(known or [1] * len(codes))
+        return [code.sign * next(orders) if code.sign else 0 for code in codes]
+
     def _columns(self, X: Any) -> Table:
         """The columns of a table in the order of the training rows.
 

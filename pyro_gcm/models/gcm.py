@@ -255,12 +255,12 @@ class GCM(Monotone):
 
     # Predictions
 
-    def response_model(self, name: str) -> Any:
-        """This model with one of `responses.Several` responses, for its predictions.
+    def response_model(self, name: str | int) -> Any:
+        """This model with one of `responses.Several` responses, or another class, to predict.
 
         It shares all weights with this one, and predicts; it is neither trained nor saved.
 
-        :param name: of the response.
+        :param name: of the response, or the class of `responses.Classes`.
         :raises ValueError: for another name, and for a model with one response.
         """
         return self.response.model_of(self, name)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from pyro_gcm._utils.standardizer import KnownMoments
 from pyro_gcm._utils.validation import matrix, one_of, positive_int, warn_user
 from pyro_gcm.distributions import CostUnits, OrderEvent
-from pyro_gcm.distributions.families import resolve_cost_family
+from pyro_gcm.distributions.families import base_distribution, resolve_cost_family
 from pyro_gcm.models.build import check_part, guide_part, infinite_part, prior_part
 from pyro_gcm.nets import Conditional, Standardizer, StandardNormal
 from pyro_gcm.nets.members import MemberCosts
@@ -74,12 +74,11 @@ class Parts(nn.Module):
         """Make y given the event, z, and c given z, as the constructor does first."""
         # What a network of `covariates` reads has been through layers of the members' encoder.
         beyond = () if self.members else hidden
-        if isinstance(response, Response):
-            cost_shape = (*cost_shape[:-1], response.costs_of(cost_shape[-1]))
-        else:
+        if not isinstance(response, Response):
             one_of("response", response, list(RESPONSES))
             named: Any = RESPONSES[response]
             response = cast(Response, named(self.out_dim, beyond))
+        cost_shape = (*cost_shape[:-1], response.costs_of(cost_shape[-1]))
         self.cost_shape, self.response = cost_shape, response
         self.response.check_r_dim(self.r_dim)
         for part in (response, *getattr(response, "parts", ())):
@@ -90,7 +89,7 @@ class Parts(nn.Module):
         self.enumerates = bool(check_part("prior", self.z_prior, self.x_dim).has_enumerate_support)
         self.z_guide = guide_part(guide, self, hidden)
         if not isinstance(cost_family, nn.Module):
-            family = resolve_cost_family(cost_family)
+            family = resolve_cost_family(self.response.cost_family or cost_family)
             if self.members:
                 encoded = self.out_dim - self.members
                 cost_family = MemberCosts(family, self.members, encoded, cost_shape)
@@ -103,6 +102,9 @@ class Parts(nn.Module):
         costs = check_part("cost_family", self.cost_net, self.cost_dim, cost_shape)
         try:
             OrderEvent(costs, torch.zeros(1))
+            wanted = self.response.cost_family
+            if wanted and not isinstance(base_distribution(costs), wanted):
+                raise TypeError(f"the response has {wanted.__name__} costs")
         except (TypeError, ValueError) as error:
             raise ValueError(f"cost_family must give costs for an order event: {error}") from error
         if self.infinite_net is not None:

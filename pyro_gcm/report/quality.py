@@ -32,7 +32,8 @@ def of_classes(subject: Subject) -> tuple[list[Block], str]:
     if "auc" in subject.scores:
         auc, words = ranking(p, event)
         in_short += f"; {words}"
-    facts = [*auc, base_rate, *_label_scores(subject, np.array([1.0 - rate, rate]))]
+    shares = np.array([(subject.y.astype(str) == label).mean() for label in subject.labels])
+    facts = [*auc, base_rate, *_label_scores(subject, shares)]
     curve = reliability_curve(p, event.astype(float), bins=10)
     distance = (curve["observed"] - curve["predicted"]).abs()
     close = int((distance <= 2.0 * curve["standard_error"]).sum())
@@ -126,8 +127,9 @@ def _calibration(curves: Mapping[str, pd.DataFrame]) -> Figure:
 
 
 def _distribution(subject: Subject, event: Any) -> Figure:
-    p, labels = subject.predictions, subject.labels
-    parts = [(~event, PALETTE[0], "-", labels[0]), (event, PALETTE[1], "--", labels[1])]
+    p, (first, *others, last) = subject.predictions, subject.labels
+    other = "another class" if others else first
+    parts = [(~event, PALETTE[0], "-", other), (event, PALETTE[1], "--", last)]
     parts = [part for part in parts if part[0].any()]
 
     def draw(ax: Any) -> None:

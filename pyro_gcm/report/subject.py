@@ -67,8 +67,8 @@ class Subject:
     @cached_property
     def directions(self) -> dict[str, int]:
         """+1 or -1 of each constrained column, by name."""
-        codes = zip(self.X.columns, self.estimator.encoding_.columns, strict=True)
-        return {str(name): code.sign for name, code in codes if code.sign}
+        pairs = zip(self.X.columns, self.estimator.directions_, strict=True)
+        return {str(name): sign for name, sign in pairs if sign}
 
     @property
     def lacks(self) -> str:
@@ -186,9 +186,10 @@ class Subject:
 
     @cached_property
     def labels(self) -> list[str]:
-        """The levels, or the two classes, the event last, as text."""
+        """The levels, or the classes, the event last, as text."""
         names = [str(label) for label in getattr(self.estimator, "classes_", ())]
-        return names if getattr(self.estimator, "event_column_", 1) else names[::-1]
+        event = getattr(self.estimator, "event_column_", None)
+        return names if event is None else [*names[:event], *names[event + 1 :], names[event]]
 
     @property
     def is_share(self) -> bool:
@@ -205,6 +206,8 @@ class Subject:
         if self.kind == "survival":
             verb = "comes" if happens else "does not come"
             return f"{self.event} {verb} by {quoted(self.target)} = {amount(self.horizon)}"
+        if not happens and len(self.labels) > 2:
+            return f"{quoted(self.target)} is not {quoted(self.labels[-1])}"
         return f"{quoted(self.target)} is {quoted(self.labels[-1 if happens else 0])}"
 
     @property

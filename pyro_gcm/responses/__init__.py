@@ -1,6 +1,7 @@
 """Responses: what a model does with the order event."""
 
 from pyro_gcm.responses.axis import AxisResponse, Ordinal, Survival
+from pyro_gcm.responses.classes import Classes
 from pyro_gcm.responses.count import Count
 from pyro_gcm.responses.real import Continuous, Quantile, WholeDistribution
 from pyro_gcm.responses.response import RESPONSES, Binary, Guessed, Response
@@ -10,6 +11,7 @@ __all__ = [
     "RESPONSES",
     "AxisResponse",
     "Binary",
+    "Classes",
     "Continuous",
     "Count",
     "Guessed",

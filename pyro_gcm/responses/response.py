@@ -47,10 +47,15 @@ class Response(nn.Module):
     log_likelihood_bound: float | None = None
     #: Columns of y.
     outcome_width = 1
+    #: The distribution of the costs where the response determines it.
+    cost_family: type | None = None
     #: Why revenues may not be generated; empty where they may.
     needs_gcm = ""
-    #: Of one of several responses: its signs of the revenues, for predictions alone.
+    #: For each revenue +1 if predictions rise with it, -1 if they fall and 0 if they may do either;
+    #: None where they rise with all.
     directions: Sequence[int] | None = None
+    #: Whether it is one of several, of which a model has the whole, and is for predictions alone.
+    is_part = False
 
     def __init_subclass__(cls, *, name: str | None = None, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -72,7 +77,7 @@ class Response(nn.Module):
 
     def check_whole(self) -> None:
         """Raise ValueError for one of several responses, which is for predictions alone."""
-        if self.directions is not None:
+        if self.is_part:
             raise ValueError(
                 "model must be that of all responses: `response_model` is for predictions"
             )
@@ -195,7 +200,7 @@ class Response(nn.Module):
         """
         return self.exposed(rows, exposure)
 
-    def model_of(self, model: Model, name: str) -> Model:
+    def model_of(self, model: Model, name: Any) -> Model:
         """The model with one of several responses alone.
 
         :raises ValueError: for a response that is one.
@@ -222,6 +227,10 @@ class Response(nn.Module):
     def initial_cured_fraction(self, y: Tensor) -> float | None:
         """Where the probability that no event comes starts, from training rows [n], if they say."""
         return None
+
+    def target(self, y: Tensor) -> Tensor:
+        """The numbers [n] whose mean is the prediction, of outcomes of one column."""
+        return y
 
     def standardized(self, y: Tensor) -> Tensor:
         """y [n] as a guide reads it, without a unit."""

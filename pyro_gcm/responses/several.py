@@ -50,10 +50,11 @@ class Several(Response):
         if not parts:
             raise ValueError("parts must have a response by name, got none")
         for name, part in parts.items():
-            if not isinstance(part, Response) or isinstance(part, Several) or part.r_dist():
+            wrong = not isinstance(part, Response) or isinstance(part, Several)
+            if wrong or part.r_dist() or part.cost_family:
                 raise ValueError(
-                    f"parts[{name!r}] must be a response (an object) whose revenues are data, and "
-                    f"not nested, got {shown(part)}"
+                    f"parts[{name!r}] must be a response (an object) whose revenues are data and "
+                    f"whose costs are those of the model, and not nested, got {shown(part)}"
                 )
         directions = directions or {}
         for name, own in directions.items():
@@ -195,13 +196,13 @@ class Several(Response):
             f"predict needs one response: model.response_model(name) with one of {self.names}"
         )
 
-    def model_of(self, model: Model, name: str) -> Model:
+    def model_of(self, model: Model, name: Any) -> Model:
         """The same model with one of its responses alone, for predictions; see `GCM`."""
         one_of("name", name, self.names)
         place, view, whole = self.names.index(name), copy.copy(model), cast(Any, model)
         view._modules = dict(model._modules)
         view.response = own = copy.copy(self.parts[place])
-        own.directions = directions = self.rows[place]
+        own.directions, own.is_part = (directions := self.rows[place]), True
         # Its costs and its map alone.
         start = place * self.costs
         view.cost_net = _Between(whole.cost_net, start, start + self.costs)

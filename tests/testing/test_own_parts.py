@@ -19,9 +19,10 @@ import torch
 import zoo
 
 from pyro_gcm import GCM
+from pyro_gcm.distributions import MinimumGumbel
 from pyro_gcm.models import HierarchicalGCM
 from pyro_gcm.models.build import GUIDES, PRIORS, REVENUE_MAPS
-from pyro_gcm.responses import RESPONSES, Continuous, Count, Guessed
+from pyro_gcm.responses import RESPONSES, Classes, Continuous, Count, Guessed
 from pyro_gcm.testing import (
     CostFamilyTests,
     GuideTests,
@@ -69,6 +70,7 @@ def named(*names: str) -> dict[str, Callable[[], Any]]:
 add(PriorTests, named(*PRIORS))
 add(GuideTests, named(*GUIDES[1:]))
 add(CostFamilyTests, named("normal", "logistic", "laplace"))
+add(CostFamilyTests, {"minimum gumbel": lambda: MinimumGumbel})
 add(RevenueMapTests, named(*(name for name in REVENUE_MAPS if name != "probit")))
 add(RevenueMapTests, named("probit"), r_dim=1, options={"response": "quantile", **SMALL})
 several = {"alternatives": 2, "costs": 3, **SMALL}
@@ -78,6 +80,9 @@ add(ResponseTests, named("quantile"), r_dim=1)
 own = {
     "guessed": lambda: Guessed(3, 4),
     "constant noise": lambda: Continuous(3, 4, noise="constant"),
+    "directed classes": lambda: Classes(
+        classes=4, directions=[[1, 1], [0, -1], [0, 0], [-1, 0]], event=0
+    ),
 }
 add(ResponseTests, own)
 

@@ -1,0 +1,50 @@
+"""Three or more classes of `GCMClassifier`: directions of columns for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyro_gcm._utils.validation import shown
+from pyro_gcm.data.tables import signs_of
+from pyro_gcm.responses import Classes
+from pyro_gcm.responses.classes import order_of
+
+
+def read_directions(
+    given: Any, classes: Sequence[Any], event: int, count: int, names: Sequence[str] | None
+) -> tuple[Classes, list[int]]:
+    """The response of three or more classes that `monotonic_cst` describes.
+
+    :param given: None, or a mapping from classes to directions, each as those of two classes are.
+    :param event: the place of the class whose probability is the prediction.
+    :param count: number of columns; `names`: theirs, if they have any.
+    :returns: the response, whose revenues are the columns with a direction; and the sign of each
+        column: -1 if the probability of the event falls with it, 1 for others with a direction, 0.
+    :raises ValueError: for anything else, for unknown classes, and for a column whose direction is
+        the same for all classes.
+    """
+    given = {} if given is None else given
+    if not isinstance(given, Mapping) or {*given} - {*classes}:
+        raise ValueError(
+            "monotonic_cst must be a mapping from classes to directions with three or more "
+            f"classes, {shown([*classes])}, got {shown(given)}"
+        )
+    rows = []
+    for each in classes:
+        own = given.get(each, [0] * count)
+        rows.append(signs_of(f"monotonic_cst[{each!r}]", own, count, names))
+    columns = [*zip(*rows, strict=True)]
+    for at, column in enumerate(columns):
+        if column[0] and len({*column}) == 1:
+            raise ValueError(
+                f"monotonic_cst must not be {column[0]:+d} for every class, as for column "
+                f"{names[at] if names else at!r}: it would change no probability"
+            )
+    signs = [int(any(column)) * (order_of(column, event) or 1) for column in columns]
+    revenues = [
+        [sign * own for own in column] for sign, column in zip(signs, columns, strict=True) if sign
+    ]
+    # A table without a direction has a revenue all the same, of zeros.
+    directions = [*zip(*(revenues or [[0] * len(rows)]), strict=True)]
+    return Classes(classes=len(rows), directions=directions, event=event), signs

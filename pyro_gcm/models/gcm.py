@@ -63,7 +63,7 @@ class GCM(Monotone):
     :param r_dim: number of revenues m, all increasing; 0 for a response with an axis of its own,
         such as "survival", of which nothing else sets the order.
     :param response: "binary", "continuous", "quantile", "survival", "ordinal", "distribution",
-        "count" or a `responses.Response`, such as `responses.Survival(knots=4)`.
+        "count", "classes" or a `responses.Response`, such as `responses.Survival(knots=4)`.
     :param prior: "conditional" learns p(z|x), a diagonal normal; "laplace", "mixture" (Gaussian,
         with weights that depend on x), "flow" (a spline flow) and "categorical" (z one of z_dim
         classes, summed out exactly) are other p(z|x); "standard" is N(0, I); or a module that

@@ -1,8 +1,17 @@
-"""A search for violations of monotonicity in any predictor."""
+"""A search for violations of monotonicity, and of concavity, in any predictor."""
 
 from pyro_gcm.audit.audit import audit_monotonicity
+from pyro_gcm.audit.concavity import ConcavityAudit, audit_concavity
 from pyro_gcm.audit.result import MonotonicityAudit, Witness
 from pyro_gcm.audit.search import SEARCHES
 from pyro_gcm.audit.table import audit_table
 
-__all__ = ["SEARCHES", "MonotonicityAudit", "Witness", "audit_monotonicity", "audit_table"]
+__all__ = [
+    "SEARCHES",
+    "ConcavityAudit",
+    "MonotonicityAudit",
+    "Witness",
+    "audit_concavity",
+    "audit_monotonicity",
+    "audit_table",
+]

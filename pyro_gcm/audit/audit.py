@@ -90,7 +90,7 @@ def audit_monotonicity(
 
     from pyro_gcm.data.tables import signs_of
 
-    (covariates, x_names), (revenues, r_names) = _rows("x", x), _rows("r", r)
+    (covariates, x_names), (revenues, r_names) = rows_of("x", x), rows_of("r", r)
     same_rows(x=covariates, r=revenues)
     if isinstance(increasing, bool):
         increasing = [1 if increasing else -1] * revenues.shape[1]
@@ -114,7 +114,7 @@ def audit_monotonicity(
         return search.result(signs, x_names, r_names)
 
 
-def _rows(name: str, value: ArrayLike) -> tuple[Array, list[str]]:
+def rows_of(name: str, value: ArrayLike) -> tuple[Array, list[str]]:
     """The rows as numbers, and the names of their columns."""
     tensor = as_tensor(name, value)
     tensor = matrix(name, tensor, tensor.shape[-1] if tensor.dim() else 0, f"{name}_dim")

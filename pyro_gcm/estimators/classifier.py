@@ -160,6 +160,7 @@ class BinaryOutcome(ClassOutcome):
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, [n, L], in the order of `classes_`."""
+        check_is_fitted(self)
         if len(self.classes_) > 2:
             found: Array = in_numpy(self._predictive(X).probabilities())
             return found
@@ -214,6 +215,8 @@ class GCMClassifier(BinaryOutcome, Answers):
         sorted order, by default the last. Tools that code labels anew, as
         `VotingClassifier` does, keep the order alone. `classes_` and the columns of `predict_proba`
         stay sorted.
+    :param concave: names or indices of columns with direction +, at least 0, in which the
+        probability of the event rises less and less: it is concave in each of them, of two classes.
     :param categorical_features: "from_dtype" makes text and categorical columns of a DataFrame
         categories; a mask, indices or names say which columns are; None for none.
     :param prior: "members", in which z is one of several networks, or a prior of `pyro_gcm.GCM`:
@@ -250,6 +253,8 @@ class GCMClassifier(BinaryOutcome, Answers):
     >>> model.fit(X, ["yes"] * 20 + ["no"] * 20).predict_proba(X).shape
     (40, 2)
     """
+
+    concave: Any = None
 
     takes_many = True
 

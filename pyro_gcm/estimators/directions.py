@@ -57,7 +57,18 @@ def categories(
     return chosen
 
 
-def _chosen(wanted: Any, count: int, names: Sequence[str] | None) -> list[bool]:
+def named_columns(wanted: Any, count: int, names: Sequence[str] | None) -> list[int]:
+    """The indices of the columns of an option `concave`: names or indices, or None for none.
+
+    :raises ValueError: for what names no column.
+    """
+    chosen = _chosen(without_tensor(wanted), count, names, "concave")
+    return [at for at, is_named in enumerate(chosen) if is_named]
+
+
+def _chosen(
+    wanted: Any, count: int, names: Sequence[str] | None, option: str = "categorical_features"
+) -> list[bool]:
     if wanted is None:
         return [False] * count
     entries = [*wanted] if isinstance(wanted, list) else [*np.asarray(wanted, object).ravel()]
@@ -67,7 +78,7 @@ def _chosen(wanted: Any, count: int, names: Sequence[str] | None) -> list[bool]:
     for place, entry in zip(places, entries, strict=True):
         if isinstance(place, bool) or place not in range(count):
             raise ValueError(
-                f"categorical_features must be names or indices of columns, or a mask of all, got "
+                f"{option} must be names or indices of columns, or a mask of all, got "
                 f"{entry!r}, and X has {f'the columns {names}' if names else f'{count} columns'}"
             )
     return [place in places for place in range(count)]

@@ -55,6 +55,7 @@ class ColumnEncoding:
     :param rare: whether rare levels share one, which unseen ones have as well.
     :param missing: whether training rows lack a value.
     :param known: all levels of a category that has effects, and `effects`, their mean outcomes.
+    :param from_zero: whether values are at least 0, where those of the model start as well.
     """
 
     label: str
@@ -70,6 +71,7 @@ class ColumnEncoding:
     missing: bool = False
     known: list[str | float] = field(default_factory=list)
     effects: list[float] = field(default_factory=list)
+    from_zero: bool = False
 
     @classmethod
     def learn(cls, column: Column, sign: int, categorical: bool) -> ColumnEncoding:
@@ -225,8 +227,27 @@ class ColumnEncoding:
                 about=f"unknown levels of {self.label}",
             )
 
+    def start_at_zero(self) -> None:
+        """Read a constrained number without a shift, for diminishing returns.
+
+        :raises ValueError: for another column.
+        """
+        if self.sign != 1 or self.kind != "number":
+            raise ValueError(
+                f"concave must name columns of numbers with direction +, got {self.label}"
+            )
+        self.loc, self.from_zero = 0.0, True
+
     def scaled(self, numbers: npt.NDArray[np.float64]) -> Features:
-        """Numbers in units of the model, rising in the direction of the sign; 0 for NaN."""
+        """Numbers in units of the model, rising in the direction of the sign; 0 for NaN.
+
+        :raises ValueError: for a number below 0 in a column that starts there.
+        """
+        if self.from_zero and (numbers < 0.0).any():
+            raise ValueError(
+                f"{self.label} of X must be at least 0, where its diminishing returns start "
+                f"(concave), got {np.nanmin(numbers):g}"
+            )
         with np.errstate(over="ignore"):
             z = (numbers / 2.0 - self.loc / 2.0) / self.scale * 2.0  # halves cannot overflow
         z = np.clip(np.where(np.isnan(z), 0.0, z), -FAR, FAR)

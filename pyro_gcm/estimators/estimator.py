@@ -24,7 +24,7 @@ from pyro_gcm.estimators.after_training import (
     standard_error,
     warn_of_directions,
 )
-from pyro_gcm.estimators.directions import Directions, categories
+from pyro_gcm.estimators.directions import Directions, categories, named_columns
 from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
 from pyro_gcm.estimators.plans import plan_of
 from pyro_gcm.estimators.state import FittedState
@@ -113,6 +113,10 @@ class MonotoneEstimator(FittedState):
         chosen = categories(self.categorical_features, columns, columns.names)
         each = zip(columns, signs, chosen, strict=True)
         encoding = TableEncoding([ColumnEncoding.learn(*column) for column in each])
+        concave = named_columns(getattr(self, "concave", None), len(columns), columns.names)
+        for at in concave:
+            encoding.columns[at].start_at_zero()
+        places = [encoding.revenues.index(at) for at in concave]
         if empty := [column.label for column in columns if column.is_missing.all()]:
             warn_user(f"X has no value in {', '.join(empty)}: nothing can be learned from it")
         weights = None if weight is None else torch.tensor(weight)
@@ -121,7 +125,7 @@ class MonotoneEstimator(FittedState):
         labels = None if groups is None else groups.numpy()
         x, r = encoding.learned(columns, outcome, weight, labels)
         widths = [code.width for code in encoding.columns if code.width] or [1]
-        rows = TrainingRows(x, r, y, weights, widths, encoding.ordered, groups)
+        rows = TrainingRows(x, r, y, weights, widths, encoding.ordered, groups, places)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         common: Any = {"device": self.device, "progress": bool(self.verbose)}
         fitted = self._trained(response, rows, seed=seed, **common)

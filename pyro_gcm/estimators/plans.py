@@ -136,6 +136,7 @@ def plan_of(options: Any, response: str | Response, rows: TrainingRows, seed: in
         if searches:
             warn_of_few(count)
         more: Any = {"ordered": rows.ordered, "searches": searches, "p0": p0, "seed": seed}
+        more["concave"] = rows.concave
         settings = replace(settings, **sizes, **training)
         plan = members_plan(settings, response, rows.shape, stops, **more)
         return plan._replace(prior=PRIOR if count in FEW_ROWS else 0.0)
@@ -145,8 +146,9 @@ def plan_of(options: Any, response: str | Response, rows: TrainingRows, seed: in
             "groups are held out together by members alone (prior='members'): pass epochs=, so "
             "that no rows are held out, or groups=None"
         )
-    make: Any = partial(GCM, prior=prior, p0=p0) if hasattr(options, "prior") else IGCM
-
+    make: Any = IGCM
+    if hasattr(options, "prior"):
+        make = partial(GCM, prior=prior, p0=p0, concave=rows.concave)
     model = make(x_dim, r_dim, response=response, seed=seed, **sizes)
     defaults = vars(model.training_defaults(count))
     return TrainingPlan(model, {**defaults, **training}, searches=searches)
@@ -161,6 +163,7 @@ def members_plan(
     searches: bool,
     ordered: Sequence[Sequence[int]] = (),
     p0: str | None = None,
+    concave: Sequence[int] = (),
     seed: int = 0,
 ) -> TrainingPlan:
     """A GCM of members with these settings.
@@ -168,7 +171,7 @@ def members_plan(
     :param shape: numbers of rows, of covariates and of revenues.
     :param stops: whether members leave out rows, which say when to stop.
     :param searches: whether that may be later than `settings` have it.
-    :param ordered: as in `TrainingRows`; `p0`: as `GCM` takes it.
+    :param ordered: as in `TrainingRows`; `p0`, `concave`: as `GCM` takes them.
     """
     count, *columns = shape
     asked = stops is True or (stops == "auto" and count in CROSSED_ROWS)
@@ -180,6 +183,7 @@ def members_plan(
         settings = replace(settings, scaling="input")
     most = MOST * settings.epochs if left_out and searches else settings.epochs
     own: Any = {"response": response, "p0": p0, "ordered": ordered, "seed": seed}
+    own["concave"] = concave
     model = build_members(settings, *columns, **own)
     training = vars(settings.training(model)) | {"epochs": most}
     return TrainingPlan(model, training, left_out=left_out, settings=settings)
@@ -192,12 +196,13 @@ def build_members(
     *,
     response: str | Response = "binary",
     p0: Any = None,
+    concave: Sequence[int] = (),
     ordered: Sequence[Sequence[int]] = (),
     seed: int = 0,
 ) -> MemberGCM:
     """An untrained GCM of members.
 
-    :param response, p0: as `GCM` takes them.
+    :param response, p0, concave: as `GCM` takes them.
     :param ordered: groups of columns of x for the levels of ordered variables (`TabularFeatures`).
     """
     knots: Any = {name: getattr(settings, name) for name in ("knots", "min_rows", "flat")}
@@ -214,11 +219,12 @@ def build_members(
             scaling=settings.scaling,
         )
         map_shape, levels = (encoder.members, *shape), response == "quantile"
-        maps: Any = None  # of classes each has one of its own, which the model makes
-        if not isinstance(response, Classes):
+        maps: Any = None  # where not all revenues have one map, the model makes them
+        if not (concave or isinstance(response, Classes)):
             maps = member_map(r_dim, map_shape, levels=levels, seed=seed, **knots)
         if response == "continuous" and not settings.equal_weights:
             response = Continuous(encoder.out_dim, ())
     sizes: Any = {"alternatives": settings.alternatives, "costs": settings.costs}
     parts: Any = {"members": encoder, "response": response, "revenue_map": maps, "p0": p0}
+    parts["concave"] = concave
     return MemberGCM(x_dim, r_dim, seed=seed, **sizes, **parts)

@@ -26,6 +26,7 @@ class TrainingRows(NamedTuple):
     :param widths: columns of x that stand for one of the table, one after the other.
     :param ordered: groups of columns of x that stand for the levels of an ordered category.
     :param groups: a number for each row, [n], that rows share which are held out together, or None.
+    :param concave: indices of columns of r with diminishing returns.
     """
 
     x: Tensor
@@ -35,6 +36,7 @@ class TrainingRows(NamedTuple):
     widths: Sequence[int]
     ordered: Sequence[Sequence[int]] = ()
     groups: Tensor | None = None
+    concave: Sequence[int] = ()
 
     @property
     def shape(self) -> tuple[int, int, int]:

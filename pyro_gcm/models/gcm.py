@@ -29,6 +29,7 @@ from pyro_gcm.models.build import (
 )
 from pyro_gcm.models.surfaces import Monotone
 from pyro_gcm.nets import Conditional, StandardNormal
+from pyro_gcm.nets.concave import ConcaveMap
 from pyro_gcm.nets.networks import joined, widths_of
 from pyro_gcm.responses import AxisResponse, Response
 
@@ -89,6 +90,10 @@ class GCM(Monotone):
     :param p0: probability that an alternative costs infinitely much, so that Pr(y = 1) stays below
         1 - p0 (paper, appendix C): None for never, "constant", "conditional" (a function of x), or
         a module that takes standardised x to its logits [..., (G)].
+    :param concave: indices of revenues with diminishing returns, from 0 on: Pr(y = 1) is concave in
+        each of them, as well as increasing. Costs are then those of `cost_family` from a lowest
+        value on (half-normal, half-logistic, exponential for "laplace"), and a revenue enters one
+        cost of an alternative, linearly.
     :param x_decoder: module that takes z [..., D] to p(x|z), standardised; with prior "standard".
     :param r_decoder: module that takes (w, x) [..., m + x_dim] to p(r|w, x), standardised.
     :param num_samples: draws of z behind a prediction; a power of two is best.
@@ -117,6 +122,7 @@ class GCM(Monotone):
         cost_family: str | type | nn.Module = "normal",
         revenue_map: Any = None,
         p0: str | nn.Module | None = None,
+        concave: Sequence[int] = (),
         x_decoder: nn.Module | None = None,
         r_decoder: nn.Module | None = None,
         num_samples: int = 128,
@@ -124,6 +130,7 @@ class GCM(Monotone):
         name: str | None = None,
     ) -> None:
         super().__init__(x_dim, r_dim, z_dim, name)
+        self.set_concave(concave)
         shape = cost_shape_of(alternatives, max(1, self.r_dim) if costs is None else costs)
         hidden, seed = widths_of(hidden), seed_of(seed)
         with Randomness(seed).in_use():
@@ -145,7 +152,13 @@ class GCM(Monotone):
         """
         self.response.check_parts(revenue_map, self.infinite_net)
         make_map, map_shape = partial(self.make_map, revenue_map, seed), self.map_shape()
-        self.revenue_map = self.response.revenue_maps(make_map, self.r_dim, map_shape)
+        if self.concave:
+            rest, dims = self.r_dim - len(self.concave), len(self.cost_shape)
+            others = self.response.revenue_maps(make_map, rest, map_shape) if rest else None
+            concave = ConcaveMap(self.concave, self.r_dim, map_shape, others, dims)
+            self.revenue_map: nn.Module = concave
+        else:
+            self.revenue_map = self.response.revenue_maps(make_map, self.r_dim, map_shape)
         make: Any = partial(
             Conditional, dist.Normal, self.r_dim + self.out_dim, (self.r_dim,), hidden
         )
@@ -240,6 +253,9 @@ class GCM(Monotone):
         """Learn the units of the columns, and the revenue map if it has a method `learn`."""
         super().learn_units(x, r, y, moments)
         learn = getattr(self.revenue_map, "learn", None)
+        if isinstance(self.revenue_map, ConcaveMap):
+            zero = torch.zeros(1, self.r_dim, dtype=r.dtype, device=self.device)
+            self.revenue_map.learn_zero(self.r_standardizer(zero)[0])
         if callable(learn):
             learn(self.r_standardizer(r.to(self.device)))
 

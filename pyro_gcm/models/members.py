@@ -184,7 +184,7 @@ class MemberGCM(GCM):
     :param revenue_map: as for `GCM`, with values [..., members, (G,) K]; by default splines, for
         each member maps of its own.
     :param p0: as for `GCM`; a module takes z and e_z(x).
-    :param seed: of the initial weights; `name`: as for `GCM`.
+    :param concave: as for `GCM`; `seed`: of the initial weights; `name`: as for `GCM`.
     :raises ValueError: for sizes below 1, unknown names, or parts that do not fit together.
     """
 
@@ -209,6 +209,7 @@ class MemberGCM(GCM):
         cost_family: str | type | nn.Module = "logistic",
         revenue_map: Any = None,
         p0: str | nn.Module | None = None,
+        concave: Sequence[int] = (),
         seed: int = 0,
         name: str | None = None,
     ) -> None:
@@ -225,6 +226,7 @@ class MemberGCM(GCM):
                 f"members must encode x_dim={x_dim} covariates, got an encoder of {encoder.x_dim}"
             )
         OrderEventModel.__init__(self, x_dim, r_dim, encoder.members, name)
+        self.set_concave(concave)
         self.encoder, self.members = encoder, encoder.members
         self.out_dim = self.cost_dim = encoder.out_dim
         shape = cost_shape_of(alternatives, costs)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from pyro_gcm._utils.standardizer import KnownMoments
-from pyro_gcm._utils.validation import matrix, one_of, positive_int, warn_user
+from pyro_gcm._utils.validation import matrix, one_of, positive_int, shown, warn_user
 from pyro_gcm.distributions import CostUnits, OrderEvent
 from pyro_gcm.distributions.families import base_distribution, resolve_cost_family
+from pyro_gcm.distributions.half_costs import HALVES, HalfCost
 from pyro_gcm.models.build import check_part, guide_part, infinite_part, prior_part
 from pyro_gcm.nets import Conditional, Standardizer, StandardNormal
 from pyro_gcm.nets.members import MemberCosts
 from pyro_gcm.nets.networks import with_even_rows
 from pyro_gcm.prediction.base_samples import BaseSamples
-from pyro_gcm.responses import RESPONSES, Response
+from pyro_gcm.responses import RESPONSES, Binary, Response
 
 #: Attributes that no story asks for.
 _STATE = ("training", "is_trained", "training_summary", "example")
@@ -32,6 +34,8 @@ class Parts(nn.Module):
     #: What the costs are in the units of: "data", where there is one cost for each revenue, or what
     #: they are compared with.
     units_of_costs = "mapped r"
+    #: Indices of the revenues with diminishing returns.
+    concave: tuple[int, ...] = ()
     #: Number of members that z chooses from; 0 where it does not.
     members = 0
     #: A few rows x and r that were seen, in data units, to read a story with.
@@ -61,6 +65,15 @@ class Parts(nn.Module):
         prior = f"prior={type(self.z_prior).__name__}, guide={guide}"
         return f"{sizes}, {prior}, response={self.response.named!r}, costs={self.cost_shape}"
 
+    def set_concave(self, concave: Sequence[int]) -> None:
+        """Check and keep the indices of the revenues with diminishing returns, before all parts."""
+        self.concave = tuple(concave)
+        if len({*self.concave}) < len(self.concave) or {*self.concave} - {*range(self.r_dim)}:
+            raise ValueError(
+                f"concave must be different indices of the {self.r_dim} revenues, got "
+                f"{shown(list(concave))}"
+            )
+
     def add_costs(
         self,
         cost_shape: tuple[int, ...],
@@ -88,8 +101,21 @@ class Parts(nn.Module):
         self.reads_x = not isinstance(self.z_prior, StandardNormal)
         self.enumerates = bool(check_part("prior", self.z_prior, self.x_dim).has_enumerate_support)
         self.z_guide = guide_part(guide, self, hidden)
+        if self.concave and not isinstance(self.response, Binary):
+            raise ValueError(
+                f"concave needs response='binary', got {self.response.named!r}: only the "
+                "probability of the event has diminishing returns"
+            )
+        self.response.concave = self.concave
         if not isinstance(cost_family, nn.Module):
             family = resolve_cost_family(self.response.cost_family or cost_family)
+            if self.concave and not issubclass(family, HalfCost):
+                if family not in HALVES:
+                    raise ValueError(
+                        "cost_family must be 'normal', 'logistic' or 'laplace' with concave, whose "
+                        f"halves have falling densities, got {shown(cost_family)}"
+                    )
+                family = HALVES[family]
             if self.members:
                 encoded = self.out_dim - self.members
                 cost_family = MemberCosts(family, self.members, encoded, cost_shape)
@@ -102,9 +128,9 @@ class Parts(nn.Module):
         costs = check_part("cost_family", self.cost_net, self.cost_dim, cost_shape)
         try:
             OrderEvent(costs, torch.zeros(1))
-            wanted = self.response.cost_family
+            wanted = HalfCost if self.concave else self.response.cost_family
             if wanted and not isinstance(base_distribution(costs), wanted):
-                raise TypeError(f"the response has {wanted.__name__} costs")
+                raise TypeError(f"they must be {wanted.__name__}")
         except (TypeError, ValueError) as error:
             raise ValueError(f"cost_family must give costs for an order event: {error}") from error
         if self.infinite_net is not None:

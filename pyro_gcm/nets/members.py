@@ -133,7 +133,10 @@ class MemberCosts(nn.Module):
             loc, raw = both.chunk(2, -1)
         scale = 1.0 / (nn.functional.softplus(raw + self._SHIFT) + self._LEAST)
         shape = (*loc.shape[:-1], *self.event_shape)
-        parameters = {"loc": loc.reshape(shape), "scale": scale.reshape(shape)}
+        # What makes a cost dearer, a higher location, is a smaller increment.
+        at = "loc" if "loc" in self.family.arg_constraints else "increment"
+        place = loc if at == "loc" else nn.functional.softplus(-loc)
+        parameters = {at: place.reshape(shape), "scale": scale.reshape(shape)}
         costs = self.family(**parameters, validate_args=False)
         return costs.to_event(len(self.event_shape))
 

@@ -195,10 +195,11 @@ class Conditional(nn.Module):
 
     @property
     def loc_bias(self) -> Tensor:
-        """The bias of the parameter `loc`, a view [1, size of the event]."""
+        """The bias of `loc`, or of minus `increment`, a view [1, size of the event]."""
         wanted = list(self.family.arg_constraints)
         last: Any = self.net[-1]
-        part: Tensor = last.bias.view(len(wanted), -1)[wanted.index("loc")]
+        at = wanted.index("loc" if "loc" in wanted else "increment")
+        part: Tensor = last.bias.view(len(wanted), -1)[at]
         return part[None]
 
     def forward(self, context: Tensor) -> Any:
@@ -208,6 +209,8 @@ class Conditional(nn.Module):
         raw = self.net(context).reshape(*context.shape[:-1], len(wanted), *self.event_shape)
         parameters: dict[str, Tensor] = {}
         for name, column in zip(wanted, raw.unbind(-1 - len(self.event_shape)), strict=True):
+            # As of `loc`, what raises the output makes a cost dearer.
+            column = -column if name == "increment" else column
             is_positive = wanted[name] is constraints.positive
             parameters[name] = (positive if is_positive else transform_to(wanted[name]))(column)
         return self.family(**parameters).to_event(len(self.event_shape))

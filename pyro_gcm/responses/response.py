@@ -54,6 +54,8 @@ class Response(nn.Module):
     #: For each revenue +1 if predictions rise with it, -1 if they fall and 0 if they may do either;
     #: None where they rise with all.
     directions: Sequence[int] | None = None
+    #: Indices of the revenues with diminishing returns, which are at least 0.
+    concave: Sequence[int] = ()
     #: Whether it is one of several, of which a model has the whole, and is for predictions alone.
     is_part = False
 
@@ -217,6 +219,12 @@ class Response(nn.Module):
 
     def check_revenue(self, r: Tensor) -> None:
         """Raise ValueError for revenues [n, m] that this response cannot have."""
+        for at in self.concave:
+            if (low := r[:, at].amin().item()) < 0.0:
+                raise ValueError(
+                    f"r must be at least 0 in column {at}, whose returns diminish from 0 on "
+                    f"(concave), got {low:g}"
+                )
 
     def check_outcome(self, y: Tensor) -> None:
         """Raise ValueError for outcomes [n] that this response cannot have."""

@@ -122,7 +122,7 @@ def wrong():
     return {
         **{message: {"X": X.assign(k=column)} for message, column in columns.items()},
         "column 3 of X has text or categories": {"X": X.to_numpy(), "monotonic_cst": None},
-        "Only binary classification is supported. The type": {"y": ["a", "b", "c"] * 20},
+        "must be a mapping from classes to directions": {"y": ["a", "b", "c"] * 20},
         "y must have at least two classes, got one class, 'no'": {"y": ["no"] * 60},
         "two classes, got one class, 'yes'": {"class_weight": {"no": 0}},
         "inconsistent numbers of samples: [60, 3]": {"y": y[:3]},

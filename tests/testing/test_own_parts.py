@@ -20,7 +20,7 @@ import zoo
 
 from pyro_gcm import GCM
 from pyro_gcm.distributions import MinimumGumbel
-from pyro_gcm.models import HierarchicalGCM
+from pyro_gcm.models import HierarchicalGCM, MemberGCM
 from pyro_gcm.models.build import GUIDES, PRIORS, REVENUE_MAPS
 from pyro_gcm.responses import RESPONSES, Classes, Continuous, Count, Guessed
 from pyro_gcm.testing import (
@@ -191,6 +191,26 @@ for change, of_kinds in CHANGED.items():
         globals()[name] = type(name, (Everywhere, ChangedTests), own)
         if kind != of_kinds[0]:
             pytest.mark.long(keep=0)(globals()[name])
+
+
+class ConcaveTests(StoryTests):
+    """Of revenues with diminishing returns, which are at least 0."""
+
+    def rows(self, model: Any, count: int) -> Any:
+        x, r = torch.randn(count, 3), 3.0 * torch.rand(count, 2)
+        with torch.no_grad():
+            return x, r, model.model(x.to(model.dtype), r.to(model.dtype)).to(x.dtype)
+
+
+several = {"alternatives": 2, "costs": 2, "revenue_map": "piecewise_linear", **SMALL}
+add(
+    ConcaveTests,
+    {
+        "exponential costs": lambda: GCM(3, 2, concave=[0, 1], cost_family="laplace", **SMALL),
+        "half-normal costs": lambda: GCM(3, 2, concave=[1], **several),
+        "half-logistic costs": lambda: MemberGCM(3, 2, concave=[0], members=3, hidden=4),
+    },
+)
 
 
 class GroupedTests(StoryTests):

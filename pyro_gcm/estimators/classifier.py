@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +18,7 @@ from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import shown
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.classes import read_directions
+from pyro_gcm.estimators.directions import Directions
 from pyro_gcm.estimators.estimator import MonotoneEstimator, in_numpy
 from pyro_gcm.estimators.state import ClassifierMixin
 from pyro_gcm.estimators.targets import Array, Values, check_labels, row_weights, target_column
@@ -254,6 +256,7 @@ class GCMClassifier(BinaryOutcome, Answers):
     (40, 2)
     """
 
+    monotonic_cst: Directions | Mapping[Any, Directions] = None  # type: ignore[assignment]
     concave: Any = None
 
     takes_many = True

@@ -42,7 +42,7 @@ PRIORS, GUIDES = ("standard", *_PRIORS), ("prior", *_GUIDES)
 PriorName = Literal["standard", "conditional", "laplace", "mixture", "categorical", "flow"]
 GuideName = Literal["prior", "amortised", "posterior", "posterior_full", "posterior_flow"]
 ResponseName = Literal[
-    "binary", "continuous", "quantile", "survival", "ordinal", "distribution", "count"
+    "binary", "continuous", "quantile", "survival", "ordinal", "distribution", "count", "classes"
 ]
 KERNEL_GUIDES = ("exact", "amortised")
 REVENUE_MAPS = ("identity", "piecewise_linear", "positive_linear", "probit", "sigmoid")

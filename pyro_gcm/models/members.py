@@ -110,7 +110,7 @@ class MemberSettings:
           learning rate, no steps of x and few ramps: 2 up to 500 rows, and one more for every 250,
           up to those of `for_table`, with whose settings the networks overfit within five passes
           over a few hundred rows.
-        - "binary" above 20,000 rows: no dropout where it is at most 0.03; up to 80,000 rows 4 epochs
+        - "binary" above 20,000 rows: no dropout where it is at most .03; up to 80,000 rows 4 epochs
           in batches of 512, and with more 0.7 times the epochs at 1.4 times the learning rate. On
           validation rows of four tables, three or four seeds each, the log score was level with
           that of longer schedules (-.0007 to +.0004 nats); that of numbers was not.

@@ -41,7 +41,7 @@ class Request(BaseModel):
 
 @dataclass
 class Batches:
-    """Requests, of which those that came while the last batch was predicted are the next one."""
+    """Requests, of which those that arrived while the last batch was predicted are the next one."""
 
     model: Any
     waiting: asyncio.Queue[tuple[list[Row], asyncio.Future[list[Any]]]] = field(

@@ -22,7 +22,7 @@ ArrayLike = Any  # tensor, numpy array, DataFrame, nested list: what torch.as_te
 LARGEST = 2.0**1000
 
 
-class WrongCell(ValueError):
+class InvalidValue(ValueError):
     """A value that is refused, and where it is.
 
     :param message: what is wrong, in words that "in row 3" can follow.
@@ -170,7 +170,7 @@ def _finite_rows(name: str, tensor: Tensor, given: Any = None) -> Tensor:
         row, column = (*first, None)[:2]
         columns = column_names(given)
         named = columns[column] if columns and column is not None else column
-        raise WrongCell(f"{name} {rule}, got {value:g}", row, named, name)
+        raise InvalidValue(f"{name} {rule}, got {value:g}", row, named, name)
     return tensor
 
 

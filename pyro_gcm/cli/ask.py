@@ -107,7 +107,7 @@ def surface(
     out: options.Out = None,
     safe: options.Safe = False,
 ) -> None:
-    """Predict rows as one of their columns moves.
+    """Predict rows with other values of one column (partial dependence).
 
     All other columns stay as they are. The result has: row (from 1), the column that moves, and
     prediction, which is a probability, a mean, a risk, or the mean place of a level. With --mean it

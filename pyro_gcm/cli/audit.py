@@ -33,7 +33,7 @@ def audit(
     tolerance: Annotated[float | None, options.value("SHARE", min=0.0)] = None,
     plot: Annotated[Path | None, options.value("FILE")] = None,
 ) -> int:
-    """Search for predictions that move the wrong way.
+    """Search for violations: predictions that move against a direction.
 
     Pairs of rows are compared that differ in constrained columns alone; the exit code is 1 if the
     prediction of one moves against its direction. An ordinal model is audited in its mean place.

@@ -65,7 +65,7 @@ def fit(
     :param thousands: Mark of the thousands in a CSV file, such as a comma.
     :param kind: classifier, regressor, distribution (a regressor that assumes no shape), ordinal,
         survival or count; by default two values make a classifier and numbers a regressor.
-    :param event: Survival: whether the event came (1) or not by that time (0).
+    :param event: Survival: whether the event occurred (1) or not by that time (0).
     :param exposure: Count: how long events were counted, such as years; directions are those of
         the rate.
     :param horizon: Survival: the risk is that of the event by then; by default the median time.

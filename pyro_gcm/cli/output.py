@@ -41,7 +41,7 @@ def blamed(on: str = "") -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, OSError, ImportError, RuntimeError, AttributeError) as error:
-        if hasattr(error, "row"):  # of a `WrongCell`
+        if hasattr(error, "row"):  # of a `InvalidValue`
             error.row += 1
         raise WrongUse(f"{on}: {one_line(error)}" if on else one_line(error)) from error
 

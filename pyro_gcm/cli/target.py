@@ -1,4 +1,4 @@
-"""The target column of a table: which kind of model it needs, and what came of the rows."""
+"""The target column of a table: which kind of model it needs, and the outcomes of rows."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def target_of(
             return Target(kind, target_numbers(name, values), response)
         if event is None:
             raise WrongUse(
-                "--kind survival needs --event, the column that says whether the event came at the "
-                "time in --target (1) or not by then (0)"
+                "--kind survival needs --event, the column that says whether the event occurred at "
+                "the time in --target (1) or not by then (0)"
             )
         return Target(kind, _times_of(frame, target, event), {"horizon": asked["horizon"]})
 
@@ -192,7 +192,7 @@ def _order_of(name: str, levels: Sequence[str], values: npt.NDArray[Any]) -> lis
 
 
 class Outcomes(NamedTuple):
-    """Rows as a model reads them, and what came of them.
+    """Rows as a model reads them, and their outcomes.
 
     :param X: columns of the model.
     :param y: as `score` of the estimator takes it; None where the table does not have it.

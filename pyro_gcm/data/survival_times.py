@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.validation import ArrayLike, WrongCell, as_tensor, same_rows
+from pyro_gcm._utils.validation import ArrayLike, InvalidValue, as_tensor, same_rows
 
 #: Width of an interval over its upper end from which on its ends stay apart on any scale of time.
 NARROWEST = 1e-12
@@ -18,10 +18,10 @@ NARROWEST = 1e-12
 class SurvivalTimes:
     """Times of n events in any unit, each exact or censored.
 
-    The event of a row came at `lower` where `upper` is the same; otherwise after `lower` and not
-    after `upper`. So (t, t) is an exact time, (t, inf) a right-censored, (0, t) a left-censored and
-    (a, b) an interval-censored one. A row with an `entry` is in the data only because its event
-    came after that time (delayed entry, left truncation).
+    The event of a row occurred at `lower` where `upper` is the same; otherwise after `lower` and
+    not after `upper`. So (t, t) is an exact time, (t, inf) a right-censored, (0, t) a left-censored
+    and (a, b) an interval-censored one. A row with an `entry` is in the data only because its event
+    occurred after that time (delayed entry, left truncation).
 
     It is an array of rows, as tools that split rows take it: it has a length and a shape, and is
     indexed by slices, masks and integers. It cannot be unpacked or iterated over.
@@ -53,7 +53,7 @@ class SurvivalTimes:
         same_rows(time=lower, event=happened)
         came = _true("event", happened)
         at_zero = (
-            "time must be above 0 where the event came (for one that rounds to 0 a small time)"
+            "time must be above 0 where the event occurred (for one that rounds to 0 a small time)"
         )
         _refuse(lower, ~(lower >= 0.0), "time must be at least 0")
         _refuse(lower, lower.isinf(), "time must be finite")
@@ -62,7 +62,7 @@ class SurvivalTimes:
 
     @classmethod
     def current_status(cls, time: ArrayLike, happened: ArrayLike) -> SurvivalTimes:
-        """Whether the event had come, [n], when a row was looked at once, at a time [n]."""
+        """Whether the event had occurred, [n], when a row was looked at once, at a time [n]."""
         at, before = _column("time", time), _column("happened", happened)
         same_rows(time=at, happened=before)
         came = _true("happened", before)
@@ -134,7 +134,7 @@ def _true(name: str, value: Tensor) -> Tensor:
 def _refuse(values: Tensor, wrong: Tensor, rule: str) -> None:
     if wrong.any():
         row = int(wrong.nonzero()[0])
-        raise WrongCell(f"{rule}, got {values[row]:g}", row)
+        raise InvalidValue(f"{rule}, got {values[row]:g}", row)
 
 
 def check_times(columns: Tensor) -> None:
@@ -157,6 +157,6 @@ def check_times(columns: Tensor) -> None:
     ):
         if wrong.any():
             row = int(wrong.nonzero()[0])
-            raise WrongCell(
+            raise InvalidValue(
                 f"y must {rule}, got (lower, upper, entry) = {tuple(columns[row].tolist())}", row
             )

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pandas as pd
 from torch import Tensor
 
-from pyro_gcm._utils.validation import WrongCell, as_tensor, shown, without_tensor
+from pyro_gcm._utils.validation import InvalidValue, as_tensor, shown, without_tensor
 
 #: Columns of times, by the name of their narwhals dtype, and single values.
 _TIMES = ("Datetime", "Date", "Time", "Duration")
@@ -270,7 +270,7 @@ def _of_numbers(
 ) -> Column:
     if (infinite := np.isinf(numbers)).any():
         told = f"{label} of X must be finite or missing, and is infinite"
-        raise WrongCell(told, int(infinite.argmax()))
+        raise InvalidValue(told, int(infinite.argmax()))
     large = whole and (np.abs(numbers) > _EXACT).any()
     return Column(label, numbers, _labels(exact(), label) if large else None)
 

@@ -1,4 +1,4 @@
-"""Predictions and draws against what came: reliability, replicated data, Kaplan-Meier, coverage."""
+"""Predictions and draws against outcomes: reliability, replicated data, Kaplan-Meier, coverage."""
 
 from __future__ import annotations
 

@@ -218,11 +218,11 @@ class OrderedLevel(Enumerable, CurveOutcome):
 class EventTime(AxisOutcome):
     """A time of an event that was seen in part: exactly, or between two times.
 
-    A value is (lower, upper, entry): the event came at lower where upper is the same, and else
+    A value is (lower, upper, entry): the event occurred at lower where upper is the same, and else
     after lower and not after upper, which is inf for a right-censored time and after which lower
-    is 0 for a left-censored one. Only those whose event came after entry were seen at all, so that
-    densities and probabilities are those given that; 0 where everyone was. A draw is (t, t, 0), and
-    (1e300, inf, 0) if the event never comes. The position of a time rises with it.
+    is 0 for a left-censored one. Only those whose event occurred after entry were seen at all, so
+    that densities and probabilities are those given that; 0 where everyone was. A draw is
+    (t, t, 0), and (1e300, inf, 0) if the event never comes. The position of a time rises with it.
     """
 
     support = constraints.independent(constraints.nonnegative, 1)
@@ -233,7 +233,7 @@ class EventTime(AxisOutcome):
         """The same, whose dimensions but the last are equally likely draws of a latent variable.
 
         It is no more likely to be the same in those who were seen: log_prob is given that the
-        event came after entry on average over the draws, and not given each.
+        event occurred after entry on average over the draws, and not given each.
         """
         new = copy.copy(self)
         new.pooled = True
@@ -266,7 +266,7 @@ class EventTime(AxisOutcome):
         return self.units.log_slope(torch.where(lower > 0.0, lower, 1.0))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Log-probability of (lower, upper) given that the event came after entry, [...].
+        """Log-probability of (lower, upper) given that the event occurred after entry, [...].
 
         It is a density in 1 / time for exact times.
         """

@@ -165,7 +165,7 @@ def warn_of_loss(estimator: Any, log_p: Array) -> None:
     With 20 to 4,000 further rows of those tables the difference was never above 3.4 standard errors
     (3,900 comparisons); after a fit to six near copies of each row it is 10 and more.
 
-    :param log_p: log-probabilities, or densities, of what came in rows that were held out, [n].
+    :param log_p: log-probabilities, or densities, of the outcomes of rows that were held out, [n].
     """
     known = estimator.training_
     if "out_of_fold_loss" not in known or len(log_p) < 2:

@@ -86,7 +86,7 @@ class Answers(MonotoneEstimator):
         return pd.DataFrame({**found, "beyond": beyond}, index=index)
 
     def explain(self, X: Any, *, above: float | None = None, level: float = 0.9) -> pd.DataFrame:
-        """Which constrained column stands in the way of the event, and what it would have cost.
+        """How likely another value of one column would change the outcome, and from which on.
 
         The model says that the event happens where a latent cost stays below the columns. For one
         column, with all others as they are, that cost is a value of the column: the one from which
@@ -104,8 +104,8 @@ class Answers(MonotoneEstimator):
         :param level: of the interval of the cost.
         :returns: a row for each row of X and each constrained column: "row", "feature", "value",
             "probability" of the event and the "outcome" taken as given (the event or not);
-            "binding", the probability that another value of this column among the training rows
-            would have turned the outcome; "cost", its median in units of the column, and "lower"
+            "flip_probability", that another value of this column among the training rows would have
+            changed the outcome; "cost", its median in units of the column, and "lower"
             and "upper". They are infinite, or None for a category, where it is beyond the values
             of the training rows.
         """
@@ -122,9 +122,9 @@ class Answers(MonotoneEstimator):
             turned = np.where(happens, worst, best)
             at_turned = event(*moving.rows(turned))
             with np.errstate(invalid="ignore", divide="ignore"):  # in the branch not taken
-                binding = np.where(happens, 1.0 - at_turned / p, (at_turned - p) / (1.0 - p))
+                flip = np.where(happens, 1.0 - at_turned / p, (at_turned - p) / (1.0 - p))
             found = {**known, "probability": p, "outcome": happens}
-            found["binding"] = np.where(given, np.clip(binding, 0.0, 1.0), np.nan)
+            found["flip_probability"] = np.where(given, np.clip(flip, 0.0, 1.0), np.nan)
             tail = 0.5 * (1.0 - level)
             # In the order in which p rises: the quantiles of a column that falls turn round.
             shares = np.array([tail, 0.5, 1.0 - tail])[:: code.sign, None]

@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 from torch import Tensor
 
 from pyro_gcm._utils.recipe import register
-from pyro_gcm._utils.validation import ArrayLike, WrongCell, share
+from pyro_gcm._utils.validation import ArrayLike, InvalidValue, share
 from pyro_gcm.data.tables import Table, known_name, read_table
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.estimator import in_numpy
@@ -108,7 +108,7 @@ class GCMCounter(RegressorMixin, Answers):
             )
         if (wrong := ~(found > 0.0)).any():
             row = int(wrong.argmax())
-            raise WrongCell(f"exposure must be above 0, got {found[row]:g}", row)
+            raise InvalidValue(f"exposure must be above 0, got {found[row]:g}", row)
         return found
 
     def _place(self, table: Table) -> int | None:

@@ -19,7 +19,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.validation import WrongCell, as_tensor, warn_user
+from pyro_gcm._utils.validation import InvalidValue, as_tensor, warn_user
 from pyro_gcm.data.tables import Column
 
 #: Levels of a category with fewer training rows than this share one level with unseen ones.
@@ -159,7 +159,7 @@ class ColumnEncoding:
                 text = given[pd.to_numeric(given, errors="coerce").isna()]
                 row = int([*text.index, *given.index][0])
                 told = f"{self.label} of X had {had} in fit, got text or categories, such as"
-                raise WrongCell(f"{told} {given[row]!r}", row)
+                raise InvalidValue(f"{told} {given[row]!r}", row)
             return column.numbers
         place = {level: float(at) for at, level in enumerate(self.levels)}
         labels = self._checked_labels(column)
@@ -207,7 +207,7 @@ class ColumnEncoding:
         for label in dict.fromkeys(labels) if self.seen else ():
             if label is not None and isinstance(label, str) != text:
                 had, row = "text" if text else "numbers", labels.tolist().index(label)
-                raise WrongCell(f"{self.label} of X had {had} in fit, got {label!r}", row)
+                raise InvalidValue(f"{self.label} of X had {had} in fit, got {label!r}", row)
         return labels
 
     def warn_of_unknown(self, column: Column) -> None:

@@ -156,7 +156,7 @@ class MonotoneEstimator(FittedState):
         return fitted
 
     def _look_back(self, fitted: Trained, rows: TrainingRows) -> None:
-        """Keep the loss of rows that members left out, and compare directions with what came."""
+        """Keep the loss of rows that members left out, and compare directions with the outcomes."""
         encoding, signs = self.encoding_, self.directions_
         constrained = [encoding.columns[at] if signs[at] else None for at in encoding.revenues]
         if rows.groups is None:
@@ -177,11 +177,11 @@ class MonotoneEstimator(FittedState):
             self.training_ |= {"out_of_fold_loss": float(loss.mean()), "its_error": float(error)}
 
     def _residual(self, model: Any, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
-        """What came less what was predicted, for each row, [n]."""
+        """The outcome less its prediction, for each row, [n]."""
         return model.response.target(y).double() - model.predict(x, r).double().cpu()
 
     def _log_prob(self, model: Any, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
-        """The logarithm of the probability, or density, of what came, [n]."""
+        """The logarithm of the probability, or density, of the outcome, [n]."""
         found: Tensor = model.log_prob(x, r, y)
         return found.double().cpu()
 

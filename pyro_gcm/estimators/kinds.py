@@ -1,4 +1,4 @@
-"""Kinds of models: which an estimator is, what it predicts, what came of rows, and its scores."""
+"""Kinds of models: which an estimator is, what it predicts, outcomes of rows, and scores."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyro_gcm._utils.validation import WrongCell
+from pyro_gcm._utils.validation import InvalidValue
 from pyro_gcm.estimators.after_training import warn_of_loss
 from pyro_gcm.estimators.targets import (
     Array,
@@ -144,7 +144,7 @@ def in_blocks(of_rows: Callable[[slice], Columns], rows: int, *, progress: bool 
         for start in range(0, rows, BLOCK):
             try:
                 parts.append(of_rows(slice(start, start + BLOCK)))
-            except WrongCell as error:
+            except InvalidValue as error:
                 error.row += start
                 raise
             bar.update(min(BLOCK, rows - start))
@@ -154,7 +154,7 @@ def in_blocks(of_rows: Callable[[slice], Columns], rows: int, *, progress: bool 
 def scores(estimator: Any, X: pd.DataFrame, y: Any) -> dict[str, float]:
     """The scores of a kind of model, by name.
 
-    AUC (of the event), log score (the mean log-probability of what came, in nats,
+    AUC (of the event), log score (the mean log-probability of the outcome, in nats,
     higher is better) and accuracy of a classifier; accuracy and log score of an ordinal model; D2
     (the share of the Poisson deviance that is explained) and log score of counts; R2,
     RMSE and, where the model has densities, log score of a regressor; Harrell's concordance of a

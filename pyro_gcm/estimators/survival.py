@@ -109,7 +109,7 @@ class GCMSurvival(Answers):
 
         :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.
         :param y: what is known of the times, [n]. Right-censored times are a column of events
-            (whether they came) and one of times: in a structured array, as scikit-survival has it,
+            (whether they occurred) and one of times: in a structured array, as in scikit-survival,
             or in a DataFrame, as a pair (event, time), with a third part for delayed entry, or as
             the columns of one array. Events are booleans, or 0 and 1; they are found
             by these values, or by the name "event", in any order. Other numbers may be causes, and
@@ -138,7 +138,7 @@ class GCMSurvival(Answers):
         return self
 
     def _residual(self, model: Any, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
-        """Of exact and right-censored rows whether the event came, less its cumulative hazard."""
+        """Of exact and right-censored rows: whether it occurred, less the cumulative hazard."""
         lower, upper, entry = y.unbind(-1)
         later = torch.stack([lower, torch.full_like(upper, math.inf), entry], -1)
         hazard = -self._log_prob(model, x, r, later)
@@ -270,11 +270,11 @@ def harrell_concordance(
 ) -> float:
     """The share of comparable pairs of rows in which the higher risk had the earlier event.
 
-    A pair is comparable if the event of one row came before the time of the other, or at the same
-    time if the other was censored then. Equal risks count half (Harrell et al. 1996).
+    A pair is comparable if the event of one row occurred before the time of the other, or at the
+    same time if the other was censored then. Equal risks count half (Harrell et al. 1996).
 
     :param time: of the event or of censoring, [n].
-    :param event: whether the event came, [n].
+    :param event: whether the event occurred, [n].
     :param risk: [n].
     :param weight: of the rows, [n]; a pair has the product of theirs.
     :raises NoPairs: if no pair is comparable.
@@ -288,5 +288,5 @@ def harrell_concordance(
         right += float(of_pairs @ ((ahead > 0.0) + 0.5 * (ahead == 0.0)))
         total += float(of_pairs.sum())
     if total == 0.0:
-        raise NoPairs("y must have a row whose event came before the time of another row")
+        raise NoPairs("y must have a row whose event occurred before the time of another row")
     return right / total

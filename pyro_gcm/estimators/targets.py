@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from torch import Tensor
 
-from pyro_gcm._utils.validation import WrongCell, kind, shown, without_tensor
+from pyro_gcm._utils.validation import InvalidValue, kind, shown, without_tensor
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.data.tables import as_frame, of_times, unmasked
 
@@ -61,7 +61,7 @@ def event_times(y: Any) -> SurvivalTimes:
 
 
 def came_of(name: str, events: Values) -> npt.NDArray[np.bool_]:
-    """Whether events came, [n].
+    """Whether events occurred, [n].
 
     :param name: how messages call the column.
     :param events: as `target_column` returns them.
@@ -71,12 +71,12 @@ def came_of(name: str, events: Values) -> npt.NDArray[np.bool_]:
     if wrong.any():
         row = int(wrong.argmax())
         several = (
-            f"; if 2 says that it came, as in R, or is one of several causes, pass {name} == 2"
+            f"; if 2 says that it occurred, as in R, or is a cause of several, pass {name} == 2"
         )
         several = several if events.dtype.kind in "iuf" else ""
-        raise WrongCell(
-            f"{name} must have 1 (the event came) and 0 (it did not), or true and false{several}, "
-            f"got {events[row].item()!r}",
+        raise InvalidValue(
+            f"{name} must have 1 (the event occurred) and 0 (it did not), or true and "
+            f"false{several}, got {events[row].item()!r}",
             row,
         )
     return events == 1
@@ -153,7 +153,7 @@ def target_column(name: str, value: Any, *, finite: bool = True) -> Values:
         _refuse_missing(name, np.isnan(values))
         if finite and np.isinf(values).any():
             row = int(np.isinf(values).argmax())
-            raise WrongCell(f"{name} must be finite, and is infinite", row)
+            raise InvalidValue(f"{name} must be finite, and is infinite", row)
     return values
 
 
@@ -231,7 +231,7 @@ def places_of(
     known = labels.tolist()
     for row, label in enumerate(known):
         if label not in place:
-            raise WrongCell(
+            raise InvalidValue(
                 f"{name} must have labels among {among}, {classes.tolist()}, got {label!r}", row
             )
     return np.array([place[label] for label in known], dtype=np.intp)
@@ -276,7 +276,7 @@ def _of_objects(name: str, values: npt.NDArray[np.object_]) -> Values:
 
 def _refuse_missing(name: str, missing: npt.NDArray[np.bool_]) -> None:
     if missing.any():
-        raise WrongCell(
+        raise InvalidValue(
             f"{name} must have a value in every row, and {missing.sum()} of {len(missing)} are "
             "missing, the first",
             int(missing.argmax()),

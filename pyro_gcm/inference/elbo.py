@@ -18,7 +18,7 @@ from torch import Tensor
 from pyro_gcm._utils.validation import broadcast_shapes, number, one_of, positive_int
 from pyro_gcm.inference.reading import Plan, Program
 from pyro_gcm.inference.views import collapse, given_inputs
-from pyro_gcm.prediction.predicted import Dry
+from pyro_gcm.prediction.predicted import SiteReader
 
 _GRADIENTS = ("iwae", "dreg")
 
@@ -305,7 +305,7 @@ def training_pair(model: Any, objective: str) -> TrainingPair:
     """The program and the guide of an objective, and what is known of their sites."""
     model.shared_sites()  # whose guide has parameters
     plan, story = model.plan(objective), model.model
-    read = Dry(model, plan, guided=True)
+    read = SiteReader(model, plan, guided=True)
     finite = tuple(name for name, site in read.latents.items() if site.values)
     sampled = tuple(name for name, site in read.latents.items() if not site.values)
     if plan.averages and (others := [name for name in finite if name != "z"]):

@@ -18,7 +18,7 @@ from torch.distributions import biject_to
 from pyro_gcm._utils.torch_state import Randomness, in_transform
 from pyro_gcm._utils.validation import checked_data, positive_int
 from pyro_gcm.distributions.base import Left
-from pyro_gcm.inference.reading import Plan, Reached, Reader, of
+from pyro_gcm.inference.reading import Plan, Reader, StopReading, of
 from pyro_gcm.inference.views import HideInputsMessenger, SiteGuard
 from pyro_gcm.nets.networks import positive
 
@@ -119,7 +119,7 @@ class Guided(Reader):
         self.open.discard(name)
         if not self.open:
             self.values[name] = value
-            raise Reached
+            raise StopReading
         return value
 
     def observe(self, name: str, p: Any, value: Tensor) -> Tensor:
@@ -177,7 +177,7 @@ def guide(
     with pyro.plate("data", rows, dim=-1):
         self.guide_story(story.guided, x, r, y)
         story.open = set(self.latents(plan)) - set(story.values)
-        with suppress(Reached):
+        with suppress(StopReading):
             if story.open:
                 story.tell(x, r, y)
     return next(iter(story.values.values()), None)

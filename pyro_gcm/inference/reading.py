@@ -244,7 +244,7 @@ def of_rows(values: Tensor, group: Tensor) -> Tensor:
     return values.gather(-1, index[:, None].expand(shape)).squeeze(-1)
 
 
-class Reached(Exception):
+class StopReading(Exception):
     """Ends a reading at a site beyond which nothing is wanted."""
 
 

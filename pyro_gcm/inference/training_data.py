@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.validation import (
     ArrayLike,
-    WrongCell,
+    InvalidValue,
     as_tensor,
     checked_data,
     column_names,
@@ -131,7 +131,7 @@ class StreamedData:
         def check(block: Block, first: int) -> None:
             try:
                 y = columns_of(model, block["x"], block["r"], block["y"])["y"]
-            except WrongCell as error:
+            except InvalidValue as error:
                 place = source.place(first + error.row, error.argument or "y", error.column)
                 raise ValueError(f"{error.message} in {place}") from error
             except ValueError as error:
@@ -183,7 +183,7 @@ def weighed(sample_weight: ArrayLike, rows: int, members: int = 0) -> tuple[Tens
         )
     if len(wrong := (~(weights >= 0.0) | weights.isinf()).nonzero()):
         message = f"sample_weight must be finite and at least 0, got {weights[tuple(wrong[0])]:g}"
-        raise WrongCell(message, int(wrong[0, 0]))
+        raise InvalidValue(message, int(wrong[0, 0]))
     if not weights.any():
         raise ValueError("sample_weight must have a weight above 0, got only 0")
     index = weights.reshape(rows, -1).any(1).nonzero()[:, 0]

@@ -20,7 +20,7 @@ from pyro_gcm.inference.story_check import check_story
 from pyro_gcm.models.parts import NUMBERS, Parts
 from pyro_gcm.nets.latent import corrected
 from pyro_gcm.prediction.base_samples import Latent
-from pyro_gcm.prediction.predicted import Dry
+from pyro_gcm.prediction.predicted import SiteReader
 from pyro_gcm.training.options import TrainingDefaults
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -177,7 +177,7 @@ class OrderEventModel(Parts):
 
     @once
     def _sites(self, plan: Plan) -> tuple[dict[str, Latent], list[str]]:
-        read = Dry(self, plan)
+        read = SiteReader(self, plan)
         return read.latents, read.observed
 
     @property

@@ -44,7 +44,7 @@ class GCM(Monotone):
 
         z ~ p(z) or p(z|x)      # what the row is like
         x ~ p(x|z)              # covariates (with p(z|x) they are an input)
-        w ~ N(0, I)             # what else sets the revenue
+        w ~ N(0, I)             # other influences on r
         r ~ p(r|w, x)           # revenues, in which y is to increase
         c ~ p(c|z)              # costs, independent of r given x
         y = 1 if c < r in the product order, else 0

@@ -35,7 +35,7 @@ from pyro_gcm.models.predictions import Count, prediction
 from pyro_gcm.models.surfaces import Surfaces
 from pyro_gcm.nets import Conditional, PositiveLinear, RevenueGuide, StandardNormal
 from pyro_gcm.nets.networks import joined, widths_of
-from pyro_gcm.prediction.predicted import Dry
+from pyro_gcm.prediction.predicted import SiteReader
 from pyro_gcm.responses import Response
 
 
@@ -206,7 +206,7 @@ class IGCM(Surfaces):
 
     def _check_kernel_lines(self) -> None:
         """Refuse a story whose lines of k and r are others than those that p(k|x, r) is of."""
-        read = Dry(self, Plan(given=()))
+        read = SiteReader(self, Plan(given=()))
         k = read.values["k"]
         with torch.no_grad(), evaluating(self):
             own = {"k": (IGCM.k_dist(self, read.x), k), "r": (IGCM.r_dist(self, k, read.x), read.r)}

@@ -122,7 +122,7 @@ class Monotone(Surfaces):
     mapped: Callable[..., Tensor]
 
     @property
-    def tells_the_figure(self) -> bool:
+    def has_paper_story(self) -> bool:
         """Whether r enters y alone, through its map, so that predictions need not be read anew."""
         return not self.overrides("story", "y_dist")
 
@@ -130,7 +130,7 @@ class Monotone(Surfaces):
         self, x: Tensor, revenues: Tensor, noise: FixedNoise, memory: float
     ) -> Iterator[Tensor]:
         """Blocks [b, R] of `surface` after the checks; x is encoded once for all revenues."""
-        if not self.tells_the_figure:
+        if not self.has_paper_story:
             yield from super().surface_blocks(x, revenues, noise, memory)
             return
         costs = self.cost_shape
@@ -201,13 +201,13 @@ class Monotone(Surfaces):
         def search(count: int, x: Tensor, r: Tensor, levels: Tensor) -> Tensor:
             draws, kept = Predicted(self, self.prediction_plan, noise).read(x, r), len(x)
             known = draws.values
-            if self.tells_the_figure:
+            if self.has_paper_story:
                 draws, kept = draws.without_padding(count, kept)
 
             def prediction(value: Tensor) -> Tensor:
                 moved = r.clone()
                 moved[:kept, revenue] = value
-                if self.tells_the_figure:
+                if self.has_paper_story:
                     # A member's map is chosen by e.
                     mapped = self.mapped(moved, known.get("e", x))
                     own = some(mapped, len(self.cost_shape), slice(kept))

@@ -187,8 +187,8 @@ class PiecewiseLinear(nn.Module):
         return torch.where(below, -size, size).to(r.dtype)
 
 
-@recorded("nets.LearnsLast")
-class LearnsLast(nn.Sequential):
+@recorded("nets.SequentialMap")
+class SequentialMap(nn.Sequential):
     """Increasing maps after each other, the last of which learns from the rows that reach it."""
 
     def learn(self, r: Tensor) -> None:
@@ -217,7 +217,7 @@ def member_map(
     options["squash"] = not levels
     with Randomness(seed + 1).in_use():
         splines = PiecewiseLinear(r_dim, map_shape, **options)
-    return LearnsLast(Probit(), splines) if levels else splines
+    return SequentialMap(Probit(), splines) if levels else splines
 
 
 @recorded("nets.AxisMap")

@@ -123,7 +123,7 @@ def plot_audit(audit: MonotonicityAudit, *, outcome_name: str = "prediction") ->
 
 
 def _histogram(ax: Axes, audit: MonotonicityAudit) -> None:
-    kinds = {"rounding": ("within rounding", GREY), "violations": ("violation", PALETTE[1])}
+    kinds = {"rounding": ("within tolerance", GREY), "violations": ("violation", PALETTE[1])}
     bins = audit.drops.groupby("exponent")[[*kinds]].sum()
     drops = audit.rounding + audit.violations
     ax.set_title(f"{drops:,} drops in {audit.pairs:,} pairs", fontsize="medium")

@@ -73,7 +73,7 @@ class CountPredictive(QuantilePredictive):
         return torch.poisson(rate * self.exposure.to(rate), generator).to(self.home)
 
     def rate(self, y: ArrayLike) -> Tensor:
-        """The mean of the rate of every row given that y [B] events came, [B].
+        """The mean of the rate of every row given that y [B] events occurred, [B].
 
         What actuaries call its credibility estimate: of each draw of z it is (a + y) / (b + e) for
         a rate from Gamma(a, b), weighed by the probability of y.

@@ -172,7 +172,7 @@ class Draws(NamedTuple):
 class PosteriorDraws(Mapping[str, Tensor]):
     """Draws of sites by name, each [S, B, ...], and measures of their quality, each [B].
 
-    `ess` is the number of independent draws that these are worth: S where they are exact, the
+    `ess` is the effective sample size: S where they are exact, the
     number of accepted ones where rejection ended before, otherwise 1 / (1 / S + 1 / P) with the
     effective sample size P of the proposals that they were resampled from. `pareto_k` is the Pareto
     shape of the importance weights, NaN where there are none; above 0.7 the weights are unreliable.

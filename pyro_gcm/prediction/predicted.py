@@ -17,13 +17,13 @@ from torch import Tensor
 
 from pyro_gcm._utils.torch_state import Randomness, evaluating
 from pyro_gcm.distributions import coordinates
-from pyro_gcm.inference.reading import Plan, Reached, Reader, every_value, is_finite, of
+from pyro_gcm.inference.reading import Plan, Reader, StopReading, every_value, is_finite, of
 from pyro_gcm.inference.story_lines import check_batch
 from pyro_gcm.prediction.base_samples import Latent, Noise, is_driven, noise_shape
 from pyro_gcm.prediction.draws import Draws, Rows
 
 
-class Dry(Reader):
+class SiteReader(Reader):
     """Reads a story for three rows, to learn which latent sites it has, in order.
 
     :param guided: whether the guide's story is read before.
@@ -131,7 +131,7 @@ class Predicted(Reader):
             given_r = {*self.plan.exact, *self.plan.proposals, "w", "r"} - {"z"}
             self.plan = replace(self.plan, hidden=(*self.plan.hidden, *given_r))
         self.read_shared()
-        with suppress(Reached):
+        with suppress(StopReading):
             self.tell(x, r)
         weights = self.log_weights
         if weights is not None:
@@ -191,7 +191,7 @@ class Predicted(Reader):
             return self.known[name]
         self.left[name] = left = super().leave(name, p)
         if name == self.until:
-            raise Reached
+            raise StopReading
         return left
 
     def deterministic(self, name: str, value: Any) -> Tensor:

@@ -112,7 +112,7 @@ def if_small(error: Tensor) -> Tensor:
 
 
 def worth(num_samples: int, proposals: Any) -> Any:
-    """The independent draws that resampled ones are worth, for proposals of so large an ess."""
+    """The effective sample size of draws that are resampled from proposals of so large an ess."""
     # The variance of a mean is that over the proposals and that of choosing from them.
     return 1.0 / (1.0 / num_samples + 1.0 / proposals)
 

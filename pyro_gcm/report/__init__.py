@@ -1,4 +1,4 @@
-"""A report on a fitted estimator for people: one HTML file that needs nothing else."""
+"""A report on a fitted estimator: one HTML file that needs nothing else."""
 
 from pyro_gcm.report.columns import profile_of
 from pyro_gcm.report.report import WrittenReport, write_report

@@ -207,7 +207,7 @@ def _prediction(subject: Subject) -> Section:
     else:
         imposed = (
             f"Directions were assumed for {count}, and they are not strict: this kind of model "
-            f"draws the {subject.short} towards them, but for some rows it may move the other way."
+            f"draws the {subject.short} towards them, but for some rows it may violate them."
         )
     moves = []
     for sign, verb in ((1, "rise"), (-1, "fall")):

@@ -187,7 +187,7 @@ class Survival(AxisResponse, name="survival"):
     def initial_cured_fraction(self, y: Tensor) -> float:
         """Kaplan and Meier's estimate at the last event, from 0.05 to 0.9.
 
-        The end of an interval, or before which the event came, counts as its time.
+        The end of an interval, or before which the event occurred, counts as its time.
         """
         came = ~y[:, 1].isinf()
         order = torch.where(came, y[:, 1], y[:, 0]).argsort(stable=True)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from pyro_gcm._utils.recipe import recorded
-from pyro_gcm._utils.validation import ArrayLike, WrongCell, as_tensor, one_of, vector
+from pyro_gcm._utils.validation import ArrayLike, InvalidValue, as_tensor, one_of, vector
 from pyro_gcm.distributions import EventCount, OrderEvent
 from pyro_gcm.distributions.event_count import log_count_prob
 from pyro_gcm.nets.networks import Hidden, mlp, positive
@@ -158,4 +158,4 @@ def _positive(raw: Tensor) -> Tensor:
 def _refuse(values: Tensor, wrong: Tensor, rule: str) -> None:
     if wrong.any():
         row = int(wrong.nonzero()[0])
-        raise WrongCell(f"{rule}, got {values[row]:g}", row)
+        raise InvalidValue(f"{rule}, got {values[row]:g}", row)

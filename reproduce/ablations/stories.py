@@ -1,4 +1,4 @@
-"""Changed stories: groups, costs that go together, modes of costs."""
+"""Extended models: groups, costs that go together, modes of costs."""
 
 from __future__ import annotations
 

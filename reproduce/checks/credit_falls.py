@@ -1,4 +1,4 @@
-"""The audit board: which credit scores with directions fall where they may not, and by how much.
+"""Violations: which credit scores with directions fall where they may not, and by how much.
 
 One fit of every method and table is searched by `pyro_gcm.audit.audit_table` on the held-out rows,
 on those with missing values, on those with levels that were never seen, and on invented rows; the

@@ -3,7 +3,7 @@
 Strict predictions are compositions of arithmetic, which IEEE 754 rounds without changing an order,
 and of few other functions, of which no standard says this. Here these are evaluated at all 2^32
 numbers of float32 in their domain, in float32 and in float64, and at neighbours in float64: around
-every power of two, and a billion drawn at random. Values may stay, and must not move the wrong way;
+every power of two, and a billion drawn at random. Values may stay, and must not decrease;
 in an eighth of the blocks they are compared with those in other layouts and lanes of a vector.
 """
 

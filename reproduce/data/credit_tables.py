@@ -43,7 +43,7 @@ def _compas() -> tuple[pd.DataFrame, pd.Series]:
 
 @dataclass(frozen=True)
 class CreditTable:
-    """A table, whether the event came (0 or 1), and the directions of columns by name."""
+    """A table, whether the event occurred (0 or 1), and the directions of columns by name."""
 
     title: str
     load: Callable[[], tuple[pd.DataFrame, pd.Series]]

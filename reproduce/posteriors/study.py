@@ -37,7 +37,7 @@ DRAWS, PROPOSALS, CHAIN = 20_000, 32_768, 600
 #: Each row stands this often among those that a guide is trained on, for so many epochs of four
 #: steps, and where the posterior is far from the prior.
 COPIES, EPOCHS, LONG = 64, 200, {"far_tails": 300}
-#: Draws by site, [S, B, ...], and the number of independent ones that they are worth, [B].
+#: Draws by site, [S, B, ...], and their effective sample size, [B].
 Drawn = tuple[Mapping[str, Tensor], Tensor]
 
 
@@ -98,7 +98,7 @@ def nuts(name: str, guide: str | None, seed: int, size: float) -> Drawn:
 def errors(drawn: Mapping[str, Tensor], worth: Tensor, known: list[Moments]) -> Scores:
     """How far draws are off, the largest over rows and quantities.
 
-    :param drawn: [S, B, ...] by site; `worth`: independent draws that those of a row are worth.
+    :param drawn: [S, B, ...] by site; `worth`: the effective sample size of a row.
     """
     found = {"mean error": 0.0, "sd error": 0.0, "in Monte Carlo errors": 0.0}
     for row, reference in enumerate(known):

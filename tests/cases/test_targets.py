@@ -266,7 +266,7 @@ def test_the_event_is_said_and_warned_of_where_text_leaves_it_to_the_order(fit: 
 
 def test_causes_are_not_read_as_events(fit: Any) -> None:
     done = fit(X.assign(time=TIME, event=CAME + 1), "--target=time", "--event=event", code=2)
-    assert "--event 'event' must have 1 (the event came) and 0 (it" in done.err
+    assert "--event 'event' must have 1 (the event occurred) and 0 (it" in done.err
 
 
 def test_levels_of_a_frame_of_one_column_keep_their_order() -> None:

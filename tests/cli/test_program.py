@@ -145,7 +145,7 @@ WRONG = {
     f"{DEFAULT} --horizon=3": "--horizon is for --kind survival, and this one is classifier",
     f"{DEFAULT} --kind=regressor": "--target 'default' must have numbers, and has text, such as ",
     f"{FIT} --target=time --kind=survival": "--kind survival needs --event, the column that says",
-    f"{FIT} --target=time --event=debt": "--event 'debt' must have 1 (the event came) and 0 (it",
+    f"{FIT} --target=time --event=debt": "--event 'debt' must have 1 (the event occurred) and 0",
     f"{DEFAULT} --positive=maybe": "--target 'default' has no value 'maybe' (there are: no, yes",
     f"{DEFAULT} --epochs=many": "Invalid value for '--epochs': ",
     f"{DEFAULT} --test-share=0.001": "--test-share: The test_size = 1 should be greater or equal",

@@ -90,7 +90,7 @@ def test_the_density_of_a_time_integrates_to_its_probabilities_and_those_of_its_
         lower, upper = lower if number else 0.0, upper if number < 4 else INF
         cured = never if upper == INF else 0.0
         assert abs(probability(p_t, lower, upper, 0.0) - area - cured) < close, number
-    # Late entrants are those whose event came after their entry.
+    # Late entrants are those whose event occurred after their entry.
     late = probability(p_t, 1.0, 2.0, 0.5) * probability(p_t, 0.5, INF, 0.0)
     assert late == pytest.approx(probability(p_t, 1.0, 2.0, 0.0), rel=1e-12)
     draws = p_t.sample((4_000,))

@@ -130,7 +130,7 @@ def test_an_explanation_is_bayes_rule_for_the_cost_of_a_column(classifier):
         median = at_cost / p[row] if mine["outcome"] else (at_cost - p[row]) / (1 - p[row])
         assert median == pytest.approx(0.5, abs=0.02)
         assert mine["lower"] <= mine["cost"] <= mine["upper"]
-    assert found["binding"].between(0, 1).all()
+    assert found["flip_probability"].between(0, 1).all()
 
 
 def test_the_cost_of_a_column_is_what_a_simulation_finds():

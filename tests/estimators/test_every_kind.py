@@ -91,7 +91,7 @@ def test_questions_are_about_the_one_monotone_prediction():
         above = {} if KINDS[kind][2] is None else {"above": KINDS[kind][2]}
         explained = model.explain(rows, **above)
         assert set(explained["feature"]) == set(DIRECTIONS)
-        assert explained[["probability", "binding"]].stack().between(0, 1).all()
+        assert explained[["probability", "flip_probability"]].stack().between(0, 1).all()
 
 
 def test_scores_that_rows_do_not_have_are_left_out():

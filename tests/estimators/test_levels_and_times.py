@@ -231,5 +231,5 @@ def test_concordance_against_all_pairs():
                 right += weight[i] * weight[j] * share
                 total += weight[i] * weight[j]
     assert harrell_concordance(time, event, risk, weight) == pytest.approx(right / total)
-    with pytest.raises(ValueError, match="y must have a row whose event came before"):
+    with pytest.raises(ValueError, match="y must have a row whose event occurred before"):
         harrell_concordance(time, np.zeros(60, bool), risk)

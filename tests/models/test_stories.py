@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import changed_stories
+import extended_models
 import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*effective sample size below 10
 
 #: Kinds of models, and what a subclass changes in them.
 CASES = [
-    *(("plain", change) for change in changed_stories.CHANGES),
-    *(("implicit", change) for change in changed_stories.CHANGES),
+    *(("plain", change) for change in extended_models.CHANGES),
+    *(("implicit", change) for change in extended_models.CHANGES),
     *(("members", "site"), ("joint", "z_dist"), ("implicit, joint", "y_dist")),
     *(("alternatives", "c_dist"), ("ordinal", "shared"), ("continuous", "site")),
     *(("survival", "z_dist"), ("distribution", "c_dist"), ("implicit, one kernel", "site")),
@@ -31,7 +31,7 @@ CASES = [
 @pytest.mark.parametrize(("kind", "change"), CASES)
 def test_log_likelihoods_of_draws_are_those_of_the_program(kind: str, change: str) -> None:
     own = zoo.KINDS[kind]
-    model = zoo.make(changed_stories.class_of(change, own.family), **own.options)
+    model = zoo.make(extended_models.class_of(change, own.family), **own.options)
     zoo.quickly(model, zoo.rows_of(kind, 40), **own.training)
     few = zoo.rows_of(kind, 5)
     values, weights = model.eval().surface_draws(few.x, few.r)

@@ -9,7 +9,7 @@ import torch
 from pyro_gcm import data
 from reproduce.ablations import auctions, stories
 
-# Changed stories.
+# Extended models.
 
 
 @pytest.mark.parametrize("part", ["groups", "factor", "modes"])

@@ -1,4 +1,4 @@
-"""The credit study: splits, invented rows, methods, prices and the audit board."""
+"""The credit study: splits, invented rows, methods, prices and the table of violations."""
 
 import sys
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import changed_stories
 import device_emulation
+import extended_models
 import pyro.distributions as dist
 import pytest
 import torch
@@ -173,7 +173,7 @@ class ChangedTests(ZooTests):
 
     def make(self) -> Any:
         kind = zoo.KINDS[self.kind]
-        return zoo.make(changed_stories.class_of(self.change, kind.family), **kind.options)
+        return zoo.make(extended_models.class_of(self.change, kind.family), **kind.options)
 
 
 CHANGED = {

@@ -26,6 +26,7 @@ class AuditOptions(TypedDict, total=False):
     searches: Sequence[str]
     margin: float
     tolerance: float | None
+    dtype: str | None
     batch_size: int
     seed: int
     progress: bool
@@ -73,8 +74,8 @@ def audit_table(
 
     rows = np.arange(len(table.values), dtype=np.float64)[:, None]
     values = pd.DataFrame(table.values, columns=table.names)
-    fixed: Any = {"increasing": table.signs, "dtype": "float64"}
-    audit = audit_monotonicity(function, rows, values, **fixed, **options)
+    given: Any = {"dtype": "float64", **options}
+    audit = audit_monotonicity(function, rows, values, increasing=table.signs, **given)
     worst, event = audit.witness, ""
     if hasattr(predictor, "predict_proba") and hasattr(predictor, "classes_"):
         column = _event_column(predictor)

@@ -101,7 +101,8 @@ def _confusion(subject: Subject, event: npt.NDArray[np.bool_]) -> Table:
     from sklearn.metrics import confusion_matrix
 
     counts = confusion_matrix(event, subject.predictions >= subject.at, labels=[True, False])
-    names = [quoted(name) for name in subject.labels[::-1]]
+    *others, event_name = map(quoted, subject.labels)
+    names = [event_name, others[0] if len(others) == 1 else "another class"]
     rows = [[name, *(f"{n:,}" for n in of_row)] for name, of_row in zip(names, counts, strict=True)]
     at = percent(subject.at)
     return Table(

@@ -36,6 +36,7 @@ def subject(p: np.ndarray, event: np.ndarray, **options: Any) -> Subject:
         classes_=np.array(["no", "yes"]),
         event_column_=1,
         encoding_=SimpleNamespace(columns=codes),
+        directions_=[1, 0],
         predict_proba=lambda X: np.stack([1.0 - X["a"], X["a"]], 1),
         fit=print,  # which is not called
     )

@@ -19,7 +19,7 @@ def of_models(x: Tensor, r: Tensor, y: Tensor) -> None:
 
 
 def of_tables(X: pd.DataFrame, late: npt.NDArray[np.bool_]) -> None:
-    GCMClassifier(monotonic_cst={"debt": "rising"})  # type: ignore[dict-item]
+    GCMClassifier(monotonic_cst={"debt": "rising"})  # type: ignore[arg-type]
     risk = GCMClassifier(monotonic_cst={"debt": 1}, prior="member")  # type: ignore[arg-type]
     risk.fit(X, late).predict_probability(X)  # type: ignore[attr-defined]
     audit_table(risk, X, piars=30)  # type: ignore[call-arg]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,34 @@ class SurvivalTimes:
         _refuse(lower, lower.isinf(), "time must be finite")
         _refuse(lower, (lower == 0.0) & came, at_zero)
         return cls(lower, torch.where(came, lower, math.inf), entry)
+
+    @staticmethod
+    def competing(
+        time: ArrayLike, cause: Any, causes: Sequence[Any] = ()
+    ) -> dict[str, SurvivalTimes]:
+        """The latent times of several causes, of which the first to come is seen: by cause.
+
+        That of the cause which came is exact, and the others are right-censored then.
+
+        :param time: of the event or of censoring, [n].
+        :param cause: what came, [n], numbers or text; 0, False, "" or None where nothing had.
+        :param causes: all of them, in order; by default those in `cause`, sorted.
+        :returns: the times by cause, whose name is text, as `responses.CompetingRisks` takes them.
+        :raises ValueError: for impossible times, and a cause that is not among `causes`.
+
+        >>> SurvivalTimes.competing([2.0, 3.0, 4.0], ["death", None, "relapse"])["death"]
+        SurvivalTimes(3 rows: 1 exact, 2 right-censored)
+        """
+        given = cause.tolist() if hasattr(cause, "tolist") else list(cause)
+        names = ["" if label in (0, None) or label != label else _name(label) for label in given]
+        known = [_name(each) for each in causes] or sorted({*names} - {""})
+        for row, name in enumerate(names):
+            if name and name not in known:
+                raise WrongCell(f"cause must be one of {known} or 0, got {name!r}", row)
+        if not known:
+            raise ValueError("cause must have a cause in some row, got none")
+        came = np.array(names)
+        return {name: SurvivalTimes.right_censored(time, came == name) for name in known}
 
     @classmethod
     def current_status(cls, time: ArrayLike, happened: ArrayLike) -> SurvivalTimes:
@@ -123,6 +152,12 @@ def _column(name: str, value: ArrayLike) -> Tensor:
     if tensor.dim() != 1 or not len(tensor):
         raise ValueError(f"{name} must have shape [rows], got shape {tuple(tensor.shape)}")
     return tensor
+
+
+def _name(label: Any) -> str:
+    """A cause as text, 2 for 2.0."""
+    whole = isinstance(label, float) and label.is_integer()
+    return str(int(label) if whole else label)
 
 
 def _true(name: str, value: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from pyro_gcm.responses.axis import AxisResponse, Ordinal, Survival
 from pyro_gcm.responses.classes import Classes
+from pyro_gcm.responses.competing import CompetingRisks
 from pyro_gcm.responses.count import Count
 from pyro_gcm.responses.real import Continuous, Quantile, WholeDistribution
 from pyro_gcm.responses.response import RESPONSES, Binary, Guessed, Response
@@ -12,6 +13,7 @@ __all__ = [
     "AxisResponse",
     "Binary",
     "Classes",
+    "CompetingRisks",
     "Continuous",
     "Count",
     "Guessed",

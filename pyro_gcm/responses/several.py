@@ -14,7 +14,7 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import ArrayLike, one_of, same_rows, shown
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.order_event import SeveralOutcomes, costs_between, split_columns
-from pyro_gcm.responses.axis import Survival
+from pyro_gcm.responses.axis import AxisResponse, Survival
 from pyro_gcm.responses.response import MakeMap, Model, Response
 
 
@@ -90,9 +90,10 @@ class Several(Response):
         :raises ValueError: for directions of other revenues.
         """
         rows = []
-        for name, given in self.directions_of.items():
+        for (name, given), part in zip(self.directions_of.items(), self.parts, strict=True):
             own = [1] * r_dim if given is None else list(given)
-            if len(own) != r_dim or not any(own):
+            reads = any(own) or isinstance(part, AxisResponse)  # which has an axis of its own
+            if len(own) != r_dim or not reads:
                 raise ValueError(
                     f"directions[{name!r}] must have +1, -1 or 0 for each of the {r_dim} revenues, "
                     f"not only 0, got {given}"
@@ -116,7 +117,7 @@ class Several(Response):
         :raises TypeError: for anything but a mapping of all names or such columns.
         """
         if isinstance(y, Tensor) and y.dim() == 2 and y.shape[1] == self.outcome_width:
-            y = {name: own for name, _, own in self._each(y)}
+            y = {name: own for name, _, own in self.each(y)}
         if not isinstance(y, Mapping) or set(y) != set(self.names):
             raise TypeError(
                 f"y must be a mapping with the outcomes {self.names}, got "
@@ -129,7 +130,7 @@ class Several(Response):
         same_rows(**columns)
         return torch.cat(list(columns.values()), -1).to(device)
 
-    def _each(self, y: Tensor) -> Iterator[tuple[str, Any, Tensor]]:
+    def each(self, y: Tensor) -> Iterator[tuple[str, Any, Tensor]]:
         """Every response, by name, with its columns of y [..., D]."""
         columns = split_columns(y, [part.outcome_width for part in self.parts])
         return zip(self.names, self.parts, columns, strict=True)
@@ -141,41 +142,41 @@ class Several(Response):
 
     def check_outcome(self, y: Tensor) -> None:
         """Let each response check its own; late entry would select z for all of them."""
-        for _, part, own in self._each(y):
+        for _, part, own in self.each(y):
             part.check_outcome(own)
             if isinstance(part, Survival) and (own[..., 2] > 0.0).any():
                 raise ValueError("y must have no entries above 0 with several responses")
 
     def check_latent(self, model: Any, y: Tensor) -> None:
         """Let each response check the model's z."""
-        for _, part, own in self._each(y):
+        for _, part, own in self.each(y):
             part.check_latent(model, own)
 
     def learn_unit(self, y: Tensor) -> None:
         """Let each response learn its unit."""
-        for _, part, own in self._each(y):
+        for _, part, own in self.each(y):
             part.learn_unit(own)
 
     def standardized(self, y: Tensor) -> Tensor:
         """The mean of what a guide would read of each: one number a row."""
-        read = [part.standardized(own).double() for _, part, own in self._each(y)]
+        read = [part.standardized(own).double() for _, part, own in self.each(y)]
         return torch.stack(read).mean(0)
 
     def columns_of(self, y: Tensor) -> dict[str, Tensor]:
         """The columns of each, by its name and theirs."""
         found = {}
-        for name, part, own in self._each(y):
+        for name, part, own in self.each(y):
             found.update({f"{name}.{column}": v for column, v in part.columns_of(own).items()})
         return found
 
     def drawn_columns(self, y: Tensor) -> dict[str, Tensor]:
         """Draws of each, by its name."""
-        return {name: part.drawn(own) for name, part, own in self._each(y)}
+        return {name: part.drawn(own) for name, part, own in self.each(y)}
 
     def derived(self, p_y: Any, cost: Tensor, y: Tensor | None) -> dict[str, Tensor]:
         """Return the values that costs determine, by the names of response and site."""
         found, costs = {}, cost.split(self.costs, -1)
-        seen = [None] * len(costs) if y is None else [own for *_, own in self._each(y)]
+        seen = [None] * len(costs) if y is None else [own for *_, own in self.each(y)]
         every = zip(self.names, self.parts, p_y.parts, costs, seen, strict=True)
         for name, part, *own in every:
             found.update({f"{name}.{k}": v for k, v in part.derived(*own).items()})

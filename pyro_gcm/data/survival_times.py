@@ -83,7 +83,7 @@ class SurvivalTimes:
         known = [_name(each) for each in causes] or sorted({*names} - {""})
         for row, name in enumerate(names):
             if name and name not in known:
-                raise WrongCell(f"cause must be one of {known} or 0, got {name!r}", row)
+                raise InvalidValue(f"cause must be one of {known} or 0, got {name!r}", row)
         if not known:
             raise ValueError("cause must have a cause in some row, got none")
         came = np.array(names)

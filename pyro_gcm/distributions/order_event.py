@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,11 +12,10 @@ from torch.nn.functional import logsigmoid
 
 from pyro_gcm._utils.torch_state import in_transform
 from pyro_gcm._utils.validation import broadcast_shapes
-from pyro_gcm.distributions.base import Enumerable, EventOutcome, Expandable, real_costs
+from pyro_gcm.distributions.base import Enumerable, EventOutcome
 from pyro_gcm.distributions.costs import InfiniteCost
 from pyro_gcm.distributions.event_forms import EventForms
 from pyro_gcm.distributions.event_products import SMALLEST_SINGLE, log_probability
-from pyro_gcm.distributions.families import base_distribution, of_same_family, parameters_of
 from pyro_gcm.distributions.posteriors import CostPosterior, RevenuePosterior
 from pyro_gcm.distributions.standard_families import LOGISTIC
 
@@ -209,103 +206,6 @@ class GuessedEvent(BinaryOutcome, EventOutcome):
         outcome = log_event.exp().clamp(max=1.0)
         logs, validate = (log_event, log_missed), self._validate_args
         return CostPosterior(self.event, outcome, log_outcome=logs, validate_args=validate)
-
-
-def costs_between(cost: Any, start: int, stop: int) -> Any:
-    """The costs start .. stop - 1 of every alternative: of a tensor, or of a distribution."""
-    if isinstance(cost, Tensor):
-        return cost[..., start:stop]
-    base = base_distribution(cost)
-    parts = {name: value[..., start:stop] for name, value in parameters_of(base).items()}
-    return of_same_family(base, **parts).to_event(len(cost.event_shape))
-
-
-def event_between(event: OrderEvent, start: int, stop: int) -> OrderEvent:
-    """The order event of some of the costs."""
-    cost = costs_between(event.cost, start, stop)
-    part = event.replaced(cost, event.revenue[..., start:stop])
-    return part.expand(broadcast_shapes(part.batch_shape, event.batch_shape))
-
-
-def split_columns(value: Tensor, widths: Sequence[int]) -> list[Tensor]:
-    """The columns [..., D] of each of several outcomes, [...] where it has one."""
-    return [own[..., 0] if own.shape[-1] == 1 else own for own in value.split(list(widths), -1)]
-
-
-class SeveralOutcomes(EventOutcome):
-    """Outcomes side by side, independent given the latent variable.
-
-    :param event: `OrderEvent` of all costs and all revenues.
-    :param outcomes: what each of them makes of the event of its own costs.
-    :param costs: number of costs of each, in order; they are the last dimension of the event.
-    :param widths: number of columns of each, in order; a value has all of them, [..., D].
-    """
-
-    support = constraints.real_vector
-    has_rows = False
-    parts: list[Any]
-
-    def __init__(
-        self,
-        event: OrderEvent,
-        outcomes: Sequence[Callable[[OrderEvent], Any]],
-        costs: Sequence[int],
-        widths: Sequence[int],
-    ) -> None:
-        self.outcomes, self.costs, self.widths = outcomes, tuple(costs), tuple(widths)
-        super().__init__(event, (sum(widths),), validate_args=False)
-
-    def _depend_on(self, event: OrderEvent, cost: Tensor | None) -> torch.Size:
-        ends = list(itertools.accumulate(self.costs, initial=0))
-        self.parts = []
-        for outcome, (start, stop) in zip(self.outcomes, itertools.pairwise(ends), strict=True):
-            part = outcome(event_between(event, start, stop))
-            self.parts.append(part if cost is None else part.given_cost(cost[..., start:stop]))
-        own = super()._depend_on(event, cost)
-        return broadcast_shapes(own, *(part.batch_shape for part in self.parts))
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        """The sum of the log-probabilities or -densities of the outcomes, [...]."""
-        pairs = zip(self.parts, split_columns(value, self.widths), strict=True)
-        return self._wide(sum(part.log_prob(y) for part, y in pairs))
-
-    def cost_posterior(self, y: Tensor) -> SideBySide:
-        """p(c | y): the costs of each outcome given that outcome."""
-        pairs = zip(self.parts, split_columns(y, self.widths), strict=True)
-        return SideBySide([part.cost_posterior(column) for part, column in pairs])
-
-    def _draw(self, sample_shape: torch.Size) -> Tensor:
-        """Draws of shape `sample_shape + batch_shape + (D,)`."""
-        draws, lead = [], sample_shape + self.batch_shape
-        for part, width in zip(self.parts, self.widths, strict=True):
-            draw = part.expand(self.batch_shape).sample(sample_shape).double()
-            draws.append(draw.reshape(*lead, width))
-        return torch.cat(draws, -1)
-
-
-class SideBySide(Expandable):
-    """Independent distributions of costs, side by side in the last dimension.
-
-    :param parts: of event shapes [K_j] or [G, K_j].
-    """
-
-    support = real_costs
-
-    def __init__(self, parts: Sequence[Any]) -> None:
-        self.parts, self._sizes = parts, [part.event_shape[-1] for part in parts]
-        shape = broadcast_shapes(*(part.batch_shape for part in parts))
-        event_shape = torch.Size((*parts[0].event_shape[:-1], sum(self._sizes)))
-        super().__init__(shape, event_shape, validate_args=False)
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        """The sum of the log-densities, [...]."""
-        pairs = zip(self.parts, value.split(self._sizes, -1), strict=True)
-        return self._wide(sum(part.log_prob(own) for part, own in pairs))
-
-    def _draw(self, sample_shape: torch.Size) -> Tensor:
-        """Draws of shape `sample_shape + batch_shape + event_shape`."""
-        parts = [part.expand(self.batch_shape) for part in self.parts]
-        return torch.cat([part.sample(sample_shape) for part in parts], -1)
 
 
 def integrates_over(cost: Any, revenue: Any) -> bool:

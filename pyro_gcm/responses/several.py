@@ -11,9 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm._utils.recipe import recorded
-from pyro_gcm._utils.validation import ArrayLike, one_of, same_rows, shown
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, one_of, same_rows, shown
+from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.order_event import SeveralOutcomes, costs_between, split_columns
+from pyro_gcm.distributions.several_outcomes import (
+    SeveralOutcomes,
+    costs_between,
+    seen_of,
+    split_columns,
+)
 from pyro_gcm.responses.axis import AxisResponse, Survival
 from pyro_gcm.responses.response import MakeMap, Model, Response
 
@@ -32,6 +38,10 @@ class Several(Response):
         model = MemberGCM(x_dim, 2, response=several)
         fit(model, x, r, {"default": late, "months": SurvivalTimes(...)})
         model.response_model("months").predictive(x, r).survival(times)
+
+    An outcome that was not seen is NaN, and summed out: its row says nothing of that response.
+    Where another outcome decides which are seen, as a loan is repaid only if it was granted, that
+    is one more of `parts`.
 
     :param parts: responses by the names that they have here.
     :param directions: for every name +1 for a revenue in which the event of that response gets more
@@ -125,8 +135,17 @@ class Several(Response):
             )
         columns = {}
         for name, part in zip(self.names, self.parts, strict=True):
-            own = part.outcome(y[name]).double()
-            columns[name] = own if own.dim() == 2 else own.unsqueeze(-1)
+            given: Any = y[name]
+            if isinstance(given, SurvivalTimes):
+                own = part.outcome(given).double()
+            else:
+                given = as_tensor(f"y[{name!r}]", given).double()
+                seen, filled = seen_of(given.reshape(len(given), -1))
+                own = given.new_full((len(given), part.outcome_width), torch.nan)
+                if seen.any():
+                    known = part.outcome(filled.reshape(given.shape)).double()
+                    own[seen] = known.reshape(own.shape)[seen]
+            columns[name] = own
         same_rows(**columns)
         return torch.cat(list(columns.values()), -1).to(device)
 
@@ -135,6 +154,13 @@ class Several(Response):
         columns = split_columns(y, [part.outcome_width for part in self.parts])
         return zip(self.names, self.parts, columns, strict=True)
 
+    def _each_seen(self, y: Tensor) -> Iterator[tuple[Any, Tensor]]:
+        """Every response with the rows of its columns of y [n, D] that were seen, if any were."""
+        for _, part, own in self.each(y):
+            rows = own[~own.reshape(len(own), -1).isnan().any(1)]
+            if len(rows):
+                yield part, rows
+
     def check_revenue(self, r: Tensor) -> None:
         """Let each response check the revenues."""
         for part in self.parts:
@@ -142,25 +168,31 @@ class Several(Response):
 
     def check_outcome(self, y: Tensor) -> None:
         """Let each response check its own; late entry would select z for all of them."""
-        for _, part, own in self.each(y):
+        for part, own in self._each_seen(y):
             part.check_outcome(own)
             if isinstance(part, Survival) and (own[..., 2] > 0.0).any():
                 raise ValueError("y must have no entries above 0 with several responses")
 
     def check_latent(self, model: Any, y: Tensor) -> None:
         """Let each response check the model's z."""
-        for _, part, own in self.each(y):
+        for part, own in self._each_seen(y):
             part.check_latent(model, own)
 
     def learn_unit(self, y: Tensor) -> None:
-        """Let each response learn its unit."""
-        for _, part, own in self.each(y):
+        """Let each response learn its unit.
+
+        :raises ValueError: for a response that no row has seen.
+        """
+        for name, _, own in self.each(y):
+            if own.isnan().all():
+                raise ValueError(f"y[{name!r}] must have a value that is not NaN in some row")
+        for part, own in self._each_seen(y):
             part.learn_unit(own)
 
     def standardized(self, y: Tensor) -> Tensor:
-        """The mean of what a guide would read of each: one number a row."""
+        """The mean of what a guide would read of each that was seen: one number a row."""
         read = [part.standardized(own).double() for _, part, own in self.each(y)]
-        return torch.stack(read).mean(0)
+        return torch.stack(read).nanmean(0).nan_to_num()
 
     def columns_of(self, y: Tensor) -> dict[str, Tensor]:
         """The columns of each, by its name and theirs."""

@@ -25,7 +25,7 @@ from pyro_gcm.distributions import (
     ThresholdNormal,
     ThresholdQuantile,
 )
-from pyro_gcm.distributions.order_event import SeveralOutcomes
+from pyro_gcm.distributions.several_outcomes import SeveralOutcomes
 from pyro_gcm.nets import ConditionalFlow, DiagNormalMixture
 
 Shape = tuple[int, ...]

@@ -23,7 +23,7 @@ from pyro_gcm.distributions.families import (
     resolve_cost_family,
 )
 from pyro_gcm.distributions.numerics import log1mexp
-from pyro_gcm.distributions.order_event import costs_between
+from pyro_gcm.distributions.several_outcomes import costs_between
 from pyro_gcm.distributions.standard_families import BUILT_IN, StandardFamily
 from pyro_gcm.io.export import export
 

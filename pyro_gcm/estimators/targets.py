@@ -70,10 +70,12 @@ def came_of(name: str, events: Values) -> npt.NDArray[np.bool_]:
     wrong = np.array([event not in (0, 1) for event in events.tolist()])
     if wrong.any():
         row = int(wrong.argmax())
-        several = (
-            f"; if 2 says that it occurred, as in R, or is a cause of several, pass {name} == 2"
-        )
-        several = several if events.dtype.kind in "iuf" else ""
+        several = ""
+        if events.dtype.kind in "iuf":
+            several = (
+                f"; where 2 alone says that it occurred, as in R, pass {name} == 2, and several "
+            )
+            several += "causes are for responses.CompetingRisks"
         raise InvalidValue(
             f"{name} must have 1 (the event occurred) and 0 (it did not), or true and "
             f"false{several}, got {events[row].item()!r}",

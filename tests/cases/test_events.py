@@ -66,7 +66,7 @@ NO_EVENTS: dict[str, tuple[Any, str]] = {
         (np.arange(ROWS) % 3, TIME),
         r"pass y\[0\] == 2, and several causes .* got 2",
     ),
-    "causes, none censored": ((CAME + 1, TIME), "where 2 says that it occurred, as in R"),
+    "causes, none censored": ((CAME + 1, TIME), "where 2 alone says that it occurred"),
     "causes, by name": (
         pd.DataFrame({"t": TIME, "event": CAME + 1.0}),
         "several causes are for resp",

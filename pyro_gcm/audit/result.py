@@ -130,9 +130,9 @@ class MonotonicityAudit:
         """A summary to print: counts, what was searched, and the worst violation."""
         verdict = "passed" if self.passed else "FAILED"
         lines = [
-            f"monotonicity {verdict}: {self.violations} violations, {self.rounding} drops within "
-            f"rounding and {self.ties} ties in {self.pairs} pairs (tolerance {self.tolerance:.2g})"
-            + (f"; event: {self.event}" if self.event else ""),
+            f"monotonicity {verdict}: {self.violations} violations, {self.rounding} decreases "
+            f"within tolerance and {self.ties} ties in {self.pairs} pairs (tolerance "
+            f"{self.tolerance:.2g})" + (f"; event: {self.event}" if self.event else ""),
             textwrap.fill(f"searched: {self.searched}", 100, subsequent_indent="  "),
             self.frame.to_string(index=False, float_format=lambda v: f"{v:.3g}"),
         ]

@@ -28,15 +28,15 @@ def profile_of(X: pd.DataFrame) -> dict[str, dict[str, Any]]:
         frequent values as text ("levels"), and the shares of the rows there: of each, of the rest,
         and of missing values.
 
-    >>> profile_of(pd.DataFrame({"late": [0, 0, 0, 2]}))["late"]
-    {'ends': [0.0, 1.4, 2.0], 'shares': [0.75, 0.0, 0.25, 0.0, 0.0]}
+    >>> profile_of(pd.DataFrame({"job": ["smith", "clerk", "smith", None]}))["job"]
+    {'levels': ['smith', 'clerk'], 'shares': [0.5, 0.25, 0.0, 0.25]}
     """
     found = {}
     for name in X:
         column, entry = X[name].dropna(), dict[str, Any]()
         if pd.api.types.is_numeric_dtype(column):
             ends = np.quantile(column.to_numpy(np.float64), _TENTHS) if len(column) else []
-            entry["ends"] = np.unique(np.round(ends, 9)).tolist()
+            entry["ends"] = np.unique(ends).tolist()
         else:
             entry["levels"] = [*column.astype(str).value_counts().index[:_LEVELS]]
         found[str(name)] = {**entry, "shares": _shares(entry, X[name]).tolist()}

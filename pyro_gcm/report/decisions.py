@@ -24,10 +24,10 @@ def auc_interval(
 ) -> tuple[float, float, float]:
     """The AUC and its interval, by the variance of DeLong, DeLong and Clarke-Pearson (1988).
 
-    :param p: predicted probabilities, [n]; `event`: whether it came, [n], both of them.
+    :param p: predicted probabilities, [n]; `event`: whether it occurred, [n], with both outcomes.
 
     >>> [round(number, 3) for number in auc_interval(np.arange(6), np.arange(6) % 3 > 0)]
-    [0.625, 0.0, 1.0]
+    [0.75, 0.184, 1.0]
     """
     event = np.asarray(event, bool)
     inside = [rankdata(p[event]), rankdata(p[~event])]

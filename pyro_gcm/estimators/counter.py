@@ -131,7 +131,8 @@ class GCMCounter(RegressorMixin, Answers):
 
     def _over(self, X: Any) -> Any:
         """The distributions of the counts of n rows over their exposures."""
-        return self.model_.predictive(*self._rows(X), exposure=self.exposure_of(X))
+        rows = self._rows(X)  # first, for it says where nothing was fitted
+        return self.model_.predictive(*rows, exposure=self.exposure_of(X))
 
     def predict(self, X: Any) -> Array:
         """The mean number of events over the exposure of each row, [n]."""

@@ -74,6 +74,8 @@ class GCMCounter(RegressorMixin, Answers):
 
     response = "count"
     mean_exposure_ = 1.0
+    #: Whether a table is that of a fit, which has all columns.
+    _fits = False
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit to a table X of n rows and counts y.
@@ -87,8 +89,12 @@ class GCMCounter(RegressorMixin, Answers):
         :raises TypeError: for columns that are neither numbers, text nor categories.
         :raises ValueError: for wrong shapes, values or options.
         """
-        columns = np.stack([target_numbers("y", y), self.exposure_of(X)], 1)
-        given = self._given(X, torch.from_numpy(columns), sample_weight, groups)
+        self._fits = True
+        try:
+            columns = np.stack([target_numbers("y", y), self.exposure_of(X)], 1)
+            given = self._given(X, torch.from_numpy(columns), sample_weight, groups)
+        finally:
+            del self._fits
         self._learn(given, self.response)
         return self
 
@@ -117,7 +123,7 @@ class GCMCounter(RegressorMixin, Answers):
             known = [str(name) for name in table.names]
             name = known_name(str(self.exposure), known)
             return known.index(name) if name in known else None
-        is_whole = len(table) != getattr(self, "n_features_in_", None)
+        is_whole = self._fits or len(table) != getattr(self, "n_features_in_", None)
         return self.exposure if is_whole and self.exposure in range(len(table)) else None  # type: ignore[return-value]
 
     def _read(self, X: Any) -> Table:

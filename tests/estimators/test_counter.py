@@ -79,6 +79,14 @@ def test_the_exposure_is_found_by_its_index_in_arrays():
     named = GCMCounter(exposure="hours", **options).fit(X[["speed", "hours"]], Y)
     np.testing.assert_array_equal(made.predict(array), named.predict(X[["hours", "speed"]]))
     np.testing.assert_array_equal(made.predict_rate(array[:, :1]), made.predict_rate(array))
+    np.testing.assert_array_equal(  # after a fit to an array of another width
+        GCMCounter(exposure=1, **{**options, "monotonic_cst": [1, 0]})
+        .fit(np.c_[array, array[:, 0]], Y)
+        .set_params(monotonic_cst=[1])
+        .fit(array, Y)
+        .predict(array),
+        made.predict(array),
+    )
     one = GCMCounter(**options).fit(array[:, :1], Y)
     np.testing.assert_array_equal(one.predict(array[:, :1]), one.predict_rate(array[:, :1]))
 

@@ -109,6 +109,11 @@ class Parts(nn.Module):
         self.response.concave = self.concave
         if not isinstance(cost_family, nn.Module):
             family = resolve_cost_family(self.response.cost_family or cost_family)
+            if issubclass(family, HalfCost) and not self.concave:
+                raise ValueError(
+                    f"cost_family={shown(cost_family)} needs concave: its costs have a lowest "
+                    "value, below which a revenue could make the event impossible"
+                )
             if self.concave and not issubclass(family, HalfCost):
                 if family not in HALVES:
                     raise ValueError(

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pyro_gcm import GCM, MemberGCM, fit, load, save
 from pyro_gcm.audit import audit_concavity
+from pyro_gcm.distributions.half_costs import Exponential
 from pyro_gcm.estimators import GCMClassifier
 
 MODELS: dict[str, tuple[type[GCM], dict[str, Any]]] = {
@@ -89,6 +90,7 @@ def test_what_has_no_diminishing_returns_is_refused_by_name() -> None:
         ({"concave": [3]}, "concave must be different indices of the 3 revenues"),
         ({"concave": [0, 0]}, "concave must be different indices"),
         ({"concave": [0], "response": "continuous"}, "concave needs response='binary'"),
+        ({"cost_family": Exponential}, "needs concave: its costs have a lowest value"),
         ({"concave": [0], "cost_family": GCM(2, 3, z_dim=4).cost_net}, "must be HalfCost"),
     ):
         with pytest.raises(ValueError, match=message):

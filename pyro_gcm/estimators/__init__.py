@@ -3,6 +3,7 @@
 from pyro_gcm.estimators.classifier import GCMClassifier, IGCMClassifier
 from pyro_gcm.estimators.counter import GCMCounter
 from pyro_gcm.estimators.estimator import Bands
+from pyro_gcm.estimators.moves import Move
 from pyro_gcm.estimators.ordinal import GCMOrdinal
 from pyro_gcm.estimators.regressor import GCMRegressor, IGCMRegressor
 from pyro_gcm.estimators.survival import GCMSurvival
@@ -16,4 +17,5 @@ __all__ = [
     "GCMSurvival",
     "IGCMClassifier",
     "IGCMRegressor",
+    "Move",
 ]

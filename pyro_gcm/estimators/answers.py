@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from torch import Tensor, nn
 
-from pyro_gcm._utils.validation import number, positive_int, share, warn_user
+from pyro_gcm._utils.validation import number, share, warn_user
 from pyro_gcm.data.tables import Column
 from pyro_gcm.estimators.directions import (
     MovingColumn,
@@ -137,70 +137,6 @@ class Answers(MonotoneEstimator):
             parts.append(pd.DataFrame({**found, "cost": cost, "lower": lower, "upper": upper}))
         return pd.concat(parts).sort_values("row", kind="stable", ignore_index=True)
 
-    def reasons(
-        self, X: Any, probability: float, *, below: bool = False, count: int = 3
-    ) -> pd.DataFrame:
-        """Say in words why the prediction of a row is not what it is to be, and what would do.
-
-        Those of an applicant who was refused because the probability of default is not below 0.2
-        are `reasons(X, 0.2, below=True)`. A value that would do is that of `required`: the model
-        promises that any value further on does as well, with all other columns as they are. It is
-        a statement about rows with other values; whether changing the value has that effect is
-        another question.
-
-        :param X: a table of n rows.
-        :param probability: that the prediction is to reach; for a regressor a mean of y.
-        :param below: whether the prediction is to be below it instead.
-        :param count: of reasons of a row, at most.
-        :returns: a row for each reason, the first of each row of X first: "row" (from 0),
-            "feature", "value", "prediction", "gain" (how far the prediction moves towards the
-            answer as the column moves to the end of the training rows, by which reasons are
-            ordered), "required", "possible" (whether that lies in the training rows) and "text".
-            Rows whose prediction is what it is to be have none, and missing values are no reason.
-
-        >>> import pandas as pd
-        >>> from pyro_gcm.estimators import GCMClassifier
-        >>> X = pd.DataFrame({"debt": [float(value) for value in range(60)]})
-        >>> model = GCMClassifier(monotonic_cst={"debt": 1}, epochs=20).fit(X, X["debt"] > 30)
-        >>> model.reasons(X[50:51], 0.5, below=True)["feature"].tolist()
-        ['debt']
-        """
-        import pandas as pd
-
-        check = share if self.predicts_probability else number
-        count, probability = positive_int("count", count), check("probability", probability)
-        p = self._predict(X)
-        reached = p < probability if below else p >= probability
-        parts = []
-        for moving, known in self._every_moving(X):
-            code = moving.code
-            # The end of the training rows at which the prediction comes closest to the answer.
-            end = code.low if below == (code.sign > 0) else code.high
-            at_end = self._of_rows(*moving.rows(np.full(len(moving), float(end))))
-            goal = np.full((1, len(p)), probability)
-            needed = moving.required(self.model_, goal, below)[0]
-            found = {
-                **known,
-                "prediction": p,
-                "gain": np.where(below, p - at_end, at_end - p),
-                "required": code.values_at(needed),
-                "possible": (code.low <= needed) & (needed <= code.high),
-                "end": code.values_at(np.full(len(p), float(end))),
-                "at_end": at_end,
-                "up": code.sign > 0 if not below else code.sign < 0,
-            }
-            given = ~np.isnan(moving.values) & ~reached
-            parts.append(pd.DataFrame(found)[given & (found["gain"] > 0.0)])
-        table = pd.concat(parts).sort_values(
-            ["row", "gain"], ascending=[True, False], kind="stable"
-        )
-        table = table.groupby("row").head(count)
-        what = "probability" if self.predicts_probability else "prediction"
-        side = f"{'below' if below else 'at least'} {probability:g}"
-        table["text"] = [_sentence(reason, what, side) for reason in table.to_dict("records")]
-        kept = ["row", "feature", "value", "prediction", "gain", "required", "possible", "text"]
-        return table[kept].reset_index(drop=True)
-
     def _event_of(self, above: float | None) -> OfRows:
         """The probability of the event that is explained, as a function of x and r."""
         if self.predicts_probability:
@@ -283,21 +219,3 @@ def _grid(code: ColumnEncoding, column: Column) -> Any:
     given = values[~np.isnan(values)]
     low, high = np.quantile(given, [0.01, 0.99]) if len(given) else [code.loc] * 2
     return np.unique(np.linspace(float(low), float(high), 41))
-
-
-def _sentence(reason: dict[str, Any], what: str, side: str) -> str:
-    """One reason as a sentence."""
-    is_now = f"{reason['feature']} is {_shown(reason['value'])}"
-    most = "or more" if reason["up"] else "or less"
-    if reason["possible"]:
-        needed = _shown(reason["required"])
-        return f"{is_now}; with {needed} {most} in its place the {what} would be {side}."
-    return (
-        f"{is_now}; with {_shown(reason['end'])}, the {'most' if reason['up'] else 'least'} in the "
-        f"training rows, the {what} would be {reason['at_end']:.3g} in place of "
-        f"{reason['prediction']:.3g}."
-    )
-
-
-def _shown(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, Real) and not isinstance(value, bool) else str(value)

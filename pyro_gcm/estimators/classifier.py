@@ -16,10 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import shown
-from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.classes import read_directions
 from pyro_gcm.estimators.directions import Directions
 from pyro_gcm.estimators.estimator import MonotoneEstimator, in_numpy
+from pyro_gcm.estimators.reasons import Reasons
 from pyro_gcm.estimators.state import ClassifierMixin
 from pyro_gcm.estimators.targets import Array, Values, check_labels, row_weights, target_column
 from pyro_gcm.estimators.training import yes_no_or_auto
@@ -183,7 +183,7 @@ class BinaryOutcome(ClassOutcome):
 
 @register("estimators.GCMClassifier")
 @dataclass(kw_only=True, repr=False, eq=False)
-class GCMClassifier(BinaryOutcome, Answers):
+class GCMClassifier(BinaryOutcome, Reasons):
     """An ensemble of GCM members for classes, with a monotone probability of the event.
 
     The probability rises, or falls, in every constrained column. The members are networks, one of

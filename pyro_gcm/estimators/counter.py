@@ -14,8 +14,8 @@ from torch import Tensor
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import ArrayLike, InvalidValue, share
 from pyro_gcm.data.tables import Table, known_name, read_table
-from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.estimator import in_numpy
+from pyro_gcm.estimators.reasons import Reasons
 from pyro_gcm.estimators.targets import Array, row_weights, target_numbers
 from pyro_gcm.estimators.training import Trained, TrainingRows
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @register("estimators.GCMCounter")
 @dataclass(kw_only=True, repr=False, eq=False)
-class GCMCounter(RegressorMixin, Answers):
+class GCMCounter(RegressorMixin, Reasons):
     """A regressor of counts over exposures, whose rate rises, or falls, in constrained columns.
 
     The model is a `pyro_gcm.GCM` with response "count": a count is negative binomial given z, with

@@ -55,6 +55,7 @@ class ColumnEncoding:
     :param rare: whether rare levels share one, which unseen ones have as well.
     :param missing: whether training rows lack a value.
     :param known: all levels of a category that has effects, and `effects`, their mean outcomes.
+    :param whole: whether the numbers of all training rows are whole.
     :param from_zero: whether values are at least 0, where those of the model start as well.
     """
 
@@ -72,6 +73,7 @@ class ColumnEncoding:
     known: list[str | float] = field(default_factory=list)
     effects: list[float] = field(default_factory=list)
     from_zero: bool = False
+    whole: bool = False
 
     @classmethod
     def learn(cls, column: Column, sign: int, categorical: bool) -> ColumnEncoding:
@@ -136,6 +138,7 @@ class ColumnEncoding:
         if not len(given):
             return
         self.low, self.high = float(given[0]), float(given[-1])
+        self.whole = bool((given % 1.0 == 0.0).all())
         # A power of two divides exactly, and the squares of what is left are finite.
         most = max(abs(self.low), abs(self.high))
         unit = 2.0 ** np.clip(np.frexp(most)[1], -1000, 1000) if most else 1.0

@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import shown, warn_user
-from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.classifier import ClassOutcome
 from pyro_gcm.estimators.directions import OfRows
 from pyro_gcm.estimators.estimator import in_numpy
+from pyro_gcm.estimators.reasons import Reasons
 from pyro_gcm.estimators.targets import (
     Array,
     Values,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @register("estimators.GCMOrdinal")
 @dataclass(kw_only=True, repr=False, eq=False)
-class GCMOrdinal(ClassOutcome, Answers):
+class GCMOrdinal(ClassOutcome, Reasons):
     """A classifier of ordered levels, which move up, or down, in every constrained column.
 
     The model is a `pyro_gcm.GCM` with response "ordinal": every Pr(y >= level) is the same order

@@ -14,8 +14,8 @@ from torch import Tensor
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import as_tensor, one_of, positive_int, share, vector
 from pyro_gcm.estimators.after_training import standard_error
-from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.estimator import MonotoneEstimator, in_numpy
+from pyro_gcm.estimators.reasons import Reasons
 from pyro_gcm.estimators.state import RegressorMixin
 from pyro_gcm.estimators.targets import Array, row_weights, target_numbers
 from pyro_gcm.estimators.training import Trained, TrainingRows
@@ -154,7 +154,7 @@ def _evenly(ranks: Array, weights: Array) -> Array:
 
 @register("estimators.GCMRegressor")
 @dataclass(kw_only=True, repr=False, eq=False)
-class GCMRegressor(RealOutcome, Answers):
+class GCMRegressor(RealOutcome, Reasons):
     """A regressor whose mean rises, or falls, in every constrained column.
 
     The model is a `pyro_gcm.GCM` with response "continuous" or "distribution". Both have a whole

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import ArrayLike, one_of, vector
-from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.estimator import in_numpy
 from pyro_gcm.estimators.kinds import outcomes_of
+from pyro_gcm.estimators.reasons import Reasons
 from pyro_gcm.estimators.targets import Array, NoPairs, event_times, row_weights
 from pyro_gcm.responses import Survival
 
@@ -29,7 +29,7 @@ _CURVE_TIMES = 256
 
 @register("estimators.GCMSurvival")
 @dataclass(kw_only=True, repr=False, eq=False)
-class GCMSurvival(Answers):
+class GCMSurvival(Reasons):
     """The time of an event, parts of which may be censored, with risks that rise, or fall, in X.
 
     The model is a `pyro_gcm.GCM` with response "survival". `predict` is a risk, the probability of

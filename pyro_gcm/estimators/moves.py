@@ -65,8 +65,12 @@ def checked_moves(
             raise ValueError(f"values of {label}, which has no direction, must be given, got None")
         if move.values is not None and not np.isfinite(code.positions(move.values)).all():
             raise ValueError(f"values of {label} must be finite, got {shown(move.values)}")
-        if code.kind != "number" and not (move.low is move.high is move.step is None):
-            raise ValueError(f"low, high and step of {label} must be None: give its values")
+        idle = ["step"] if move.values is not None else []
+        if code.kind != "number" or not signs[at]:
+            idle = ["low", "high", "step"]
+        for name in idle:
+            if getattr(move, name) is not None:
+                raise ValueError(f"{name} of {label} must be None: give its values instead")
         by_default = 1.0 / code.scale if code.kind == "number" else 1.0
         cost = by_default if move.cost is None else positive(f"cost of {label}", move.cost)
         if move.step is not None:
@@ -105,7 +109,7 @@ def new_values(code: ColumnEncoding, move: Move) -> Array:
             f"step of {code.label} must leave at most {_MOST_VALUES} numbers from low to high, got "
             f"{step:g}, which leaves {last - first + 1:.0f}"
         )
-    digits = 14 - np.ceil(np.log10(max(abs(low), abs(high), step)))
+    digits = min(300.0, 14.0 - np.ceil(np.log10(max(abs(low), abs(high), step))))
     grid = np.round(np.arange(first, last + 1.0) * step, int(digits))  # 0.3, not 3 * 0.1
     return np.concatenate([grid, ends])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,10 @@ class Reasons(Answers):
         """Say in words why the prediction of a row is not what it is to be, and what would do.
 
         Those of an applicant who was refused because the probability of default is not below 0.2
-        are `reasons(X, 0.2, below=True)`. A value that would do is that of `required`: the model
-        promises that any value further on does as well, with all other columns as they are. It is
-        a statement about rows with other values; whether changing the value has that effect is
+        are `reasons(X, 0.2, below=True)`. A value that would do is that of `required`, and a
+        whole number where all training rows have one: the model promises that any value further on
+        does as well, with all other columns as they are, and texts round to that side. It is a
+        statement about rows with other values; whether changing the value has that effect is
         another question.
 
         :param X: a table of n rows.
@@ -63,7 +65,9 @@ class Reasons(Answers):
             end = code.low if below == (code.sign > 0) else code.high
             at_end = self._of_rows(*moving.rows(np.full(len(moving), float(end))))
             goal = np.full((1, len(p)), probability)
-            needed = moving.required(self.model_, goal, below)[0]
+            needed, up = moving.required(self.model_, goal, below)[0], (code.sign > 0) != below
+            if code.kind == "number" and code.whole:
+                needed = np.ceil(needed) if up else np.floor(needed)
             found = {
                 **known,
                 "prediction": p,
@@ -72,7 +76,7 @@ class Reasons(Answers):
                 "possible": (code.low <= needed) & (needed <= code.high),
                 "end": code.values_at(np.full(len(p), float(end))),
                 "at_end": at_end,
-                "up": code.sign > 0 if not below else code.sign < 0,
+                "up": up,
             }
             given = ~np.isnan(moving.values) & ~reached
             parts.append(pd.DataFrame(found)[given & (found["gain"] > 0.0)])
@@ -166,7 +170,7 @@ def _sentence(reason: dict[str, Any], what: str, side: str) -> str:
     is_now = f"{reason['feature']} is {_shown(reason['value'])}"
     most = "or more" if reason["up"] else "or less"
     if reason["possible"]:
-        needed = _shown(reason["required"])
+        needed = _shown(reason["required"], reason["up"])
         return f"{is_now}; with {needed} {most} in its place the {what} would be {side}."
     return (
         f"{is_now}; with {_shown(reason['end'])}, the {'most' if reason['up'] else 'least'} in the "
@@ -175,8 +179,12 @@ def _sentence(reason: dict[str, Any], what: str, side: str) -> str:
     )
 
 
-def _shown(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, Real) and not isinstance(value, bool) else str(value)
+def _shown(value: Any, up: bool | None = None) -> str:
+    """A value with six digits, rounded up or down if so asked."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return str(value)
+    way = {None: ROUND_HALF_EVEN, True: ROUND_CEILING, False: ROUND_FLOOR}[up]
+    return f"{float(Context(6, way).create_decimal_from_float(float(value))):.6g}"
 
 
 def _exact(value: Any) -> str:

@@ -188,7 +188,7 @@ class _Search:
             p, rows = self.predict(root, step), self.row[root]
             new = self._changed(root, step)
             found += map(Change, rows.tolist(), new, cost.tolist(), p.tolist())
-            before = np.ones((len(nearest), len(names)), bool)
+            before = np.zeros((len(nearest), len(names)), bool)
             before[rows] = sets[self.choice[root]]
             left = left[(before[self.row[left]] & ~sets[self.choice[left]]).any(1)]
         none = sorted({*range(len(nearest))} - {change.row for change in found})
@@ -286,15 +286,14 @@ class _Search:
         for at, values in numbers.items():
             scaled = encoding.columns[at].scaled(values)
             r[:, encoding.revenues.index(at)] = torch.from_numpy(scaled)
-        return (
-            self.question.of_rows(self.x[self.variant[root], row], r) if len(root) else np.zeros(0)
-        )
+        x = self.x[self.variant[root], row]
+        return self.question.of_rows(x, r) if len(root) else np.zeros(0)
 
     def _numbers(self, root: Ints, step: Ints) -> dict[int, Array]:
         """Columns that move in a direction, and those that follow, after changes, each [N]."""
         row, places = self.row[root], enumerate(self.axes)
         found = {at: self.values[row, number, step[:, number]] for number, at in places}
-        if self.question.settled:
+        if self.question.settled and len(root):
             new = {at: each[self.choice[root]] for at, each in self.new.items()}
             known = {
                 at: np.where(np.isnan(each), self.now[at][row], each) for at, each in new.items()

@@ -30,7 +30,7 @@ from pyro_gcm._utils.torch_state import torch_threads
 from pyro_gcm.audit import audit_table
 from pyro_gcm.cli import main
 from pyro_gcm.diagnostics import reliability_curve, simulation_based_calibration
-from pyro_gcm.estimators import GCMClassifier, GCMRegressor
+from pyro_gcm.estimators import GCMClassifier, GCMRegressor, Move
 from pyro_gcm.models.members import MemberSettings
 from pyro_gcm.report import write_report
 
@@ -121,6 +121,7 @@ PUBLIC: dict[str, Callable[[], Call]] = {
     "required": of_table("required", feature="d", probability=0.5),
     "explain": of_table("explain", GCMRegressor, above=0.0),
     "response_curve": of_table("response_curve", feature="d"),
+    "recourse": of_table("recourse", probability=0.5, movable={"d": Move()}),
     "predict_interval": of_table("predict_interval", GCMRegressor),
     "calibration": lambda: call(simulation_based_calibration, model=model(), x=X, r=R, num_draws=3),
 }

@@ -135,31 +135,34 @@ def test_a_change_does_what_it_says_and_the_step_before_does_not(classifier):
         assert change.changes.get("arrears", 0.0) % 1.0 == 0.0
 
 
-def test_columns_that_follow_others_move_with_them(classifier):
+@pytest.mark.parametrize(
+    "ratio",
+    [lambda debt, income: debt / income, lambda debt, income: (25.0 - debt) / income],
+    ids=["falls-with-debt", "rises-as-debt-falls"],
+)
+def test_columns_that_follow_others_move_with_them(classifier, ratio):
     rows = people(40, seed=3)[0]
     moves = {"debt": Move(cost=1.0, step=1.0, low=0), "income": Move(cost=2.0, step=1.0, high=12)}
 
-    def ratio(columns):
-        return {"ratio": columns["debt"] / columns["income"]}
+    def derive(columns):
+        return {"ratio": ratio(columns["debt"], columns["income"])}
 
-    found = classifier.recourse(rows, 0.4, moves, below=True, count=1, derive=ratio)
-    grid = [(d, i) for d in np.arange(21.0) for i in np.arange(1.0, 13.0)]
-    debt, income = np.array(grid).T
+    found = classifier.recourse(rows, 0.4, moves, below=True, count=1, derive=derive)
     assert np.isfinite(found["cost"]).sum() > 10
     for change in found.itertuples():
         row = rows.iloc[[change.row]]
-        d, i = (np.append(new, row[name]) for new, name in ((debt, "debt"), (income, "income")))
-        d, i = (each.ravel() for each in np.meshgrid(np.unique(d), np.unique(i)))
-        inside = (d <= row["debt"].item()) & (i >= row["income"].item())
-        d, i = d[inside], i[inside]
-        every = pd.concat([row] * len(d)).assign(debt=d, income=i, ratio=d / i)
+        debt, income = row["debt"].item(), row["income"].item()
+        less = np.append(debt, np.arange(np.ceil(debt)))
+        more = np.append(income, np.arange(np.floor(income) + 1.0, 13.0))
+        d, i = (each.ravel()[1:] for each in np.meshgrid(less, more))  # without the row itself
+        every = pd.concat([row] * len(d)).assign(debt=d, income=i, ratio=ratio(d, i))
         good = classifier.predict_proba(every)[:, 1] < 0.4
-        cost = (row["debt"].item() - d) + 2.0 * (i - row["income"].item())
+        cost = (debt - d) + 2.0 * (i - income)
         assert change.cost == pytest.approx(cost[good].min() if good.any() else np.inf, rel=1e-9)
         if good.any():
             moved = row.assign(**change.changes)
             assert classifier.predict_proba(moved)[0, 1] == change.prediction < 0.4
-            assert moved["ratio"].item() == moved["debt"].item() / moved["income"].item()
+            assert moved["ratio"].item() == ratio(moved["debt"].item(), moved["income"].item())
 
 
 def test_reasons_round_to_the_side_that_does(classifier):

@@ -14,6 +14,7 @@ from reproduce.checks import credit_falls, falls, primitives
 from reproduce.curves import distribution, intervals, ordinal, survival
 from reproduce.data import datasets
 from reproduce.defaults import credit, untouched
+from reproduce.posteriors import coverage
 from reproduce.posteriors import study as reference_posteriors
 from reproduce.runs import COLUMNS, KEY, RESULTS, add_output
 from reproduce.searching import search
@@ -46,7 +47,7 @@ STUDIES: dict[str, Study | Protocols | Command] = {
         for study in (
             *(auctions.STUDY, untouched.STUDY, falls.STUDY, primitives.STUDY, survival.STUDY),
             *(ordinal.STUDY, distribution.STUDY, intervals.STUDY, stories.STUDY, bands.STUDY),
-            *(reference_posteriors.STUDY, credit.STUDY, credit_falls.STUDY),
+            *(reference_posteriors.STUDY, coverage.STUDY, credit.STUDY, credit_falls.STUDY),
         )
     },
     "credit_witnesses": Command(

@@ -56,10 +56,11 @@ class Described:
     :param rows: how many there are, and `covariates`: what is in x, in words.
     :param y: the outcome: binary where it is a comparison or `positives` are known.
     :param directions: a column of r -> why y increases in it.
-    :param free: the columns of x.
+    :param free: the columns of x, or "*" and the columns that are in none of x, r and y.
     :param made: names of columns -> their expressions.
     :param categories: columns of x that become 0/1 columns of their levels.
     :param levels: how many y has, where they are ordered.
+    :param later: of the second eight, which came when the defaults had been looked at once.
     """
 
     title: str
@@ -76,6 +77,7 @@ class Described:
     positives: int | None = None
     levels: int = 0
     note: str = ""
+    later: bool = False
 
     def read(self, name: str) -> data.Dataset:
         """The data set.
@@ -84,13 +86,19 @@ class Described:
         :raises ValueError: if it has another number of rows or of positives.
         """
         table: pd.DataFrame = _READERS[self.package](*self.table)
-        check_count(name, "rows", len(table), self.rows)
+        table.columns = table.columns.str.replace(r"\W", "_", regex=True)
         for column, text in self.made.items():
             table[column] = table.eval(text)
+        free = self.free
+        if "*" in free:
+            used = {*free, *(r.strip("-") for r in self.directions), self.y}
+            free = [column for column in table if column not in used]
+        table = table.dropna(subset=[c for c in table if c in {*free, *self.directions, self.y}])
+        check_count(name, "rows", len(table), self.rows)
         found: Any = table.eval
         x, r = (
             pd.DataFrame({column: found(column) for column in columns}, index=table.index)
-            for columns in (self.free, self.directions)
+            for columns in (free, self.directions)
         )
         if self.categories:
             x = pd.concat([x, one_hot(table[self.categories].convert_dtypes())], axis=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +20,7 @@ from pyro_gcm import GCM, IGCM, FitResult, baselines, data, fit_members
 from pyro_gcm.baselines import MonotoneBoosting
 from pyro_gcm.responses import Continuous
 from pyro_gcm.training import AdamW
+from reproduce.methods import levels
 from reproduce.runs import Settings, read_json
 
 #: Experiment -> (data set ->) method -> the best of six settings on training rows, or on rows of
@@ -42,18 +43,20 @@ class Rows:
     r: Tensor
     y: Tensor
     response: str
+    names: tuple[str, ...] = ()  # of x
 
     def __len__(self) -> int:
         return len(self.y)
 
     def rows(self, index: slice | Tensor) -> Rows:
         """Some of the rows."""
-        return Rows(self.x[index], self.r[index], self.y[index], self.response)
+        return replace(self, x=self.x[index], r=self.r[index], y=self.y[index])
 
 
 def rows_of(dataset: data.Dataset, index: Tensor) -> Rows:
     """Some rows of a data set."""
-    return Rows(dataset.x[index], dataset.r[index], dataset.y[index], dataset.response)
+    columns = (part[index] for part in (dataset.x, dataset.r, dataset.y))
+    return Rows(*columns, dataset.response, dataset.x_names)
 
 
 @dataclass(frozen=True)
@@ -96,8 +99,10 @@ def seeded(make: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def _default_members(rows: Rows, seed: int, device: str) -> tuple[GCM, FitResult]:
+def _default_members(rows: Rows, seed: int, device: str) -> tuple[Any, FitResult]:
     """What `pyro_gcm.fit_members` makes of a table when nothing else is chosen."""
+    if levels.many_levels(rows.names, len(rows)):
+        return levels.fitted(rows, seed, device)
     options: Any = {"response": rows.response, "seed": seed, "device": device, "progress": False}
     fitted = fit_members(rows.x, rows.r, rows.y, **options)
     return fitted.model, fitted.result
@@ -170,6 +175,11 @@ def _boosting(package: str, *experiments: str) -> Method:
     return Method(partial(_boosted, package), experiments, estimator=True, package=package)
 
 
+def _additive(name: str, package: str) -> Method:
+    make = partial(_outside, f"reproduce.methods.additive:{name}")
+    return Method(make, (), estimator=True, package=package)
+
+
 #: Name -> method, in the order of the tables.
 METHODS: dict[str, Method] = {
     "PosNN": _network(baselines.PosNN, paper="PosNN"),
@@ -193,13 +203,18 @@ METHODS: dict[str, Method] = {
     "Members, default": _members(("members",)),
     "CatBoost": _boosting("catboost"),
     "Members": _members(()),
+    "Linear": _additive("linear", "sklearn"),
+    "Additive": _additive("additive", "pygam"),
 }
 #: The neural methods that the paper compares with.
 NETWORKS = ("PosNN", "MM", "SMM", "CMNN", "SMNN", "Hint", "PWL")
+#: Rivals that add up columns, run on the later data sets of `untouched` in place of networks.
+ADDITIVE = ("Linear", "Additive")
 #: Methods that are also run with the defaults of their libraries.
 DEFAULTS = (
     *("HistGradientBoosting", "XGBoost", "LightGBM", "CatBoost", "Members", "GCM", "IGCM"),
     *NETWORKS,
+    *ADDITIVE,
 )
 
 

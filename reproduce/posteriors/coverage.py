@@ -28,7 +28,7 @@ from reproduce.study import Study
 
 ROWS, NEW, GROUPS, DRAWS = 1000, 500, 30, 200
 #: Method -> how many of the sets it has.
-METHODS = {"epochs by default": 10, "epochs searched for": 50, "weights uncertain": 6}
+METHODS = {"epochs by default": 10, "epochs searched for": 50, "weights uncertain": 5}
 STORIES = ("one cost", "two costs", "group", "mixture", "kernel")
 
 

@@ -92,7 +92,7 @@ class Described:
         free = self.free
         if "*" in free:
             used = {*free, *(r.strip("-") for r in self.directions), self.y}
-            free = [column for column in table if column not in used]
+            free = [str(column) for column in table if column not in used]
         table = table.dropna(subset=[c for c in table if c in {*free, *self.directions, self.y}])
         check_count(name, "rows", len(table), self.rows)
         found: Any = table.eval

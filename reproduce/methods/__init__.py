@@ -55,8 +55,8 @@ class Rows:
 
 def rows_of(dataset: data.Dataset, index: Tensor) -> Rows:
     """Some rows of a data set."""
-    columns = (part[index] for part in (dataset.x, dataset.r, dataset.y))
-    return Rows(*columns, dataset.response, dataset.x_names)
+    x, r, y = dataset.x[index], dataset.r[index], dataset.y[index]
+    return Rows(x, r, y, dataset.response, dataset.x_names)
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,13 @@ from torch import Tensor
 from pyro_gcm._utils.validation import warn_user
 from pyro_gcm.estimators.encoding import ColumnEncoding
 from pyro_gcm.estimators.targets import Array
-from pyro_gcm.estimators.training import Trained, TrainingRows, yes_no_or_auto
-from pyro_gcm.models import GCM, IGCM
+from pyro_gcm.estimators.training import (
+    Trained,
+    TrainingRows,
+    match_base_rate,
+    yes_no_or_auto,
+)
 
-#: Distance between the logits of mean and rate that is left, and steps at most.
-_CLOSE, _STEPS = 1e-3, 8
 #: Shifts of the raw steepness that are tried. One of -0.6 makes costs of steepness 1 about 0.6.
 _TRIED = (-0.6, -0.4, -0.2, 0.0, 0.2, 0.4)
 #: Standard errors from which on the data speak against a direction, and the probability that a
@@ -79,43 +81,6 @@ def best_steepness(fitted: Trained, rows: TrainingRows) -> float:
     if square <= 0.0:
         return 0.0
     return float(np.clip(-0.5 * slope / square, _TRIED[0], _TRIED[-1]))
-
-
-def match_base_rate(model: GCM | IGCM, rows: TrainingRows) -> None:
-    """Make the mean probability of a binary model the rate of the event: the end of its training.
-
-    Mini-batches with a learning rate that has to end somewhere leave the mean of the probabilities
-    a little off the rate of the rows, by about a standard error of that rate and the same for all
-    members, since they see the same batches. One shift of the costs of a member mends it. Shifts
-    keep every prediction monotone.
-
-    :param model: a trained `GCM` or `IGCM` whose `cost_net` has `loc_bias`, as those of names do.
-    :param rows: those it was trained on, whose weights count.
-    """
-    weight = (rows.weights / rows.weights.sum()).double()
-    rate = float(weight @ rows.y.double())
-    bias: Any = model.cost_net.loc_bias
-    target = torch.logit(torch.tensor(rate, dtype=torch.float64))
-
-    def distance() -> Tensor:
-        """From the mean probability of each member to the rate, as logits, [K]."""
-        ask = model.predict_draws if model.members else model.predict
-        found = torch.atleast_2d(ask(rows.x, rows.r))
-        return torch.logit(found.double().cpu() @ weight) - target
-
-    start = bias.detach().clone()
-    shift, gap = torch.zeros(len(bias), dtype=torch.float64), distance()
-    slope = torch.full_like(gap, -1.0)  # of the distance: dearer costs, fewer events
-    for _ in range(_STEPS):
-        if not gap.isfinite().all() or (gap.abs() < _CLOSE).all():
-            break
-        step = (-gap / slope).clamp(-1.0, 1.0)
-        shift = shift + step
-        with torch.no_grad():
-            bias.copy_(start + shift[:, None].to(start))
-        before, gap = gap, distance()
-        secant = (gap - before) / step
-        slope = torch.where((secant < -1e-3) & secant.isfinite(), secant, slope)
 
 
 def warn_of_directions(

@@ -198,8 +198,8 @@ def _start_at_rare_rate(model: Any, rows: TrainingRows) -> None:
     """Before a training, the rate where the event, or its absence, is rare.
 
     From a mean near 0.5 the first epochs learn the rate alone, and the search for their number
-    stops before the rest. On simulated tables of 3,000 rows and 14 to 39 events the AUC rose from
-    .86 to .89, where logistic regression had .896 and the truth .909.
+    stops before the rest. On sixteen simulated tables of 3,000 rows, which did not choose this, and
+    .5 or 1 % events the AUC rose from .720 to .773; logistic regression had .766, the truth .833.
     """
     known: Any = checked_data(model, rows.x, rows.r, rows.y, required="xry")
     weight = rows.weight

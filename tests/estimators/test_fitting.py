@@ -149,6 +149,18 @@ def test_calibration_needs_rows_that_are_left_out():
             model.fit(X, y)
 
 
+def test_members_start_at_the_rate_of_rare_events():
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(400, 3)), 1.0 + 9.0 * (rng.random(400) < 0.1)
+    still = {"monotonic_cst": [1, 0, 0], "learning_rate": 1e-9, "epochs": 1, "calibrate": False}
+    for count, expected in ((20, True), (380, True), (80, False)):
+        y = np.arange(400) < count
+        rate = (weight * y).sum() / weight.sum()
+        model = GCMClassifier(**still).fit(X, y, sample_weight=weight)
+        mean = np.average(model.predict_proba(X)[:, 1], weights=weight)
+        assert (abs(mean - rate) < 0.01) == expected, count
+
+
 # What data say against a fit
 
 

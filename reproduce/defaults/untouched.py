@@ -51,7 +51,7 @@ def report(table: pd.DataFrame, name: str) -> str:
 
 
 #: Splits of the later data sets.
-LATER = 5
+LATER = 3
 
 
 def cells(fit: Fit) -> Iterable[Fit]:

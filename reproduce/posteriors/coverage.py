@@ -108,29 +108,30 @@ def run(fit_: Fit, device: str = "cpu") -> Scores:
     new, g = [part[-NEW:] for part in (x, r, y)], torch.Generator().manual_seed(seed)
     many: Any = {"num_samples": DRAWS // len(models), "progress": False}
     sites = [each.posterior(*new, seed=at, **many) for at, each in enumerate(models)]
-    place = _places(torch.cat([each["c"] for each in sites]), c[-NEW:], g)
-    scores = {"c inside": _inside(place), "c rank": float(place[0, 0])}
+    place = places(torch.cat([each["c"] for each in sites]), c[-NEW:], g)
+    scores = {"c inside": inside(place), "c rank": float(place[0, 0])}
     if z is not None:
         name = {"group": "effect", "mixture": "u", "kernel": "k"}[story]
         drawn, true = torch.cat([each[name] for each in sites]), z[-NEW:]
         if story == "group":
             drawn, true = model.r_standardizer.scale * drawn[:, 0, :-1], z
-        place = _places(drawn.reshape(len(drawn), *true.shape), true, g)
-        scores |= {"z inside": _inside(place), "z rank": float(place.flatten()[0])}
+        place = places(drawn.reshape(len(drawn), *true.shape), true, g)
+        scores |= {"z inside": inside(place), "z rank": float(place.flatten()[0])}
     drawn = torch.stack([each.predict(*new[:2]) for each in models])
     scores["p error"] = float((drawn.mean(0) - p[-NEW:]).abs().mean())
     if len(models) > 1:
-        scores["p inside"] = _inside(_places(drawn, p[-NEW:], g))
+        scores["p inside"] = inside(places(drawn, p[-NEW:], g))
     return {**scores, "seconds": seconds, "epochs": epochs}
 
 
-def _places(draws: Tensor, true: Tensor, g: torch.Generator) -> Tensor:
+def places(draws: Tensor, true: Tensor, g: torch.Generator) -> Tensor:
     """The share of draws below the truth, uniform for right draws; ties are broken at random."""
     ties = 1.0 + (draws == true).sum(0)
     return ((draws < true).sum(0) + torch.rand(true.shape, generator=g) * ties) / (1 + len(draws))
 
 
-def _inside(place: Tensor) -> float:
+def inside(place: Tensor) -> float:
+    """The share of truths in central intervals of 90 %."""
     return float(((place > 0.05) & (place < 0.95)).double().mean())
 
 

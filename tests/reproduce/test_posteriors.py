@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
-from reproduce.posteriors import references, study
+from reproduce.posteriors import coverage, references, study
 from reproduce.posteriors.references import PROBLEMS
 from reproduce.runs import Fit
 
@@ -69,3 +70,23 @@ def test_a_guide_that_has_not_seen_y_is_found_to_be_off():
 
 def fit_of(dataset, method, size):
     return Fit("posteriors", dataset, "default", "known", "0", 0, method, f'{{"size":{size}}}')
+
+
+@pytest.mark.parametrize("story", coverage.STORIES)
+def test_outcomes_of_simulated_stories_come_as_often_as_their_probability(story):
+    for low, high in ((0.0, 0.5), (0.5, 1.0)):
+        off = variance = 0.0
+        for seed in range(10):
+            _, _, y, c, p, _ = coverage.simulated(story, seed)
+            assert c.shape[0] == len(y) == len(p) == coverage.ROWS + coverage.NEW
+            of = (low <= p) & (p < high)
+            off += float((y - p)[of].sum())
+            variance += float((p * (1.0 - p))[of].sum())
+        assert abs(off) < 4.5 * variance**0.5
+
+
+def test_places_of_the_truth_among_draws_are_uniform_where_draws_tie():
+    g = torch.Generator().manual_seed(0)
+    draws, true = (torch.rand(n, 20_000, generator=g) < 0.3 for n in (99, 1))
+    place = coverage.places(draws.float(), true[0].float(), g)
+    assert abs(coverage.inside(place) - 0.9) < 4.5 * (0.09 / 20_000) ** 0.5

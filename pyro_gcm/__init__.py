@@ -63,6 +63,7 @@ __all__ = [
     "audit_monotonicity",
     "baselines",
     "data",
+    "decisions",
     "diagnostics",
     "distributions",
     "estimators",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from typing import cast
 
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.bisection import smallest_reaching
+from pyro_gcm._utils.bisection import Function, smallest_reaching
 from pyro_gcm._utils.validation import (
     ArrayLike,
     as_tensor,
@@ -24,11 +25,13 @@ from pyro_gcm.distributions.event_forms import some
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.models.predictions import Count, prediction
 from pyro_gcm.prediction.base_samples import FixedNoise
-from pyro_gcm.prediction.draws import PASS, Rows, SurfaceDraws, blocks
+from pyro_gcm.prediction.draws import PASS, Draws, Rows, SurfaceDraws, blocks
 from pyro_gcm.prediction.predicted import Predicted
 
 #: What `surface` makes of a block of predictions [b, R]: a tensor [b, ...].
 Reduce = Callable[[Tensor], Tensor]
+#: A function of a prediction, itself one of values [b], and of what is known of b rows.
+Search = Callable[[Function, Tensor], Tensor]
 #: Rows of x that are evaluated at all revenues at a time, at most.
 _ROWS = 64
 #: Numbers of all coordinates that are computed together: few enough for a processor's cache.
@@ -183,7 +186,7 @@ class Monotone(Surfaces):
         :raises ValueError: for a number in `r` in place of the revenue that is searched for, for
             levels that are not finite or not one for each row, and for quantile levels.
         """
-        x, loc = matrix("x", x, self.x_dim, "x_dim", self.device), self.r_standardizer.loc.double()
+        x = matrix("x", x, self.x_dim, "x_dim", self.device)
         revenue = positive_int("revenue", revenue, minimum=0)
         if isinstance(level, Tensor):
             every = vector("level", level, self.device).double()
@@ -192,13 +195,62 @@ class Monotone(Surfaces):
             is_share = self.response.is_probability
             level = share("level", level, "a probability") if is_share else number("level", level)
             every = x.new_full((len(x),), level, dtype=torch.float64)
-        self.response.check_rises_in(revenue)
-        rows, noise = self.rows(x, _with_start(r, len(x), revenue, loc)), self.noise(num_samples)
-        rounded = self.response.prediction_dtype(self.dtype)  # as the prediction at the result
         units = self.r_standardizer
         dtype = torch.promote_types(self.dtype, units.loc.dtype)
 
-        def search(count: int, x: Tensor, r: Tensor, levels: Tensor) -> Tensor:
+        def search(prediction: Function, levels: Tensor) -> Tensor:
+            start, step = (
+                unit[revenue].double().expand(len(levels)) for unit in (units.loc, units.scale)
+            )
+            return smallest_reaching(prediction, levels, start, step, dtype)
+
+        found: Tensor = self.along(x, search, every, revenue=revenue, r=r, num_samples=num_samples)
+        return found
+
+    @prediction
+    def along(
+        self,
+        x: ArrayLike,
+        search: Search,
+        columns: Tensor,
+        *,
+        revenue: int | None = 0,
+        r: ArrayLike | None = None,
+        num_samples: Count = None,
+    ) -> Tensor:
+        """What a search finds among the predictions of each row as one revenue moves.
+
+        x is encoded once for all predictions of a block of rows.
+
+        :param x: [B, x_dim] in data units.
+        :param search: function of (prediction, columns) of b rows to what it finds, [b, ...], where
+            `prediction` takes float64 values of the revenue [b] to predictions [b], those of
+            `predict` as float64.
+        :param columns: what the search is to know of each row, float64 [B] or [B, k].
+        :param revenue: index of the revenue that moves; None for the time of a model with
+            response="survival", whose prediction is then Pr(T <= t | x, r).
+        :param r: the other revenues, as in `required_revenue`; all of them for times.
+        :returns: [B, ...].
+        """
+        x = matrix("x", x, self.x_dim, "x_dim", self.device)
+        same_rows(x=x, columns=columns)
+        noise = self.noise(num_samples)
+        if revenue is None:
+
+            def along_time(draws: Draws, some: Rows) -> Tensor:
+                def cdf(times: Tensor) -> Tensor:
+                    return draws.mean(draws.p_y.cdf(times[None]))
+
+                return search(cdf, cast(Tensor, some.y))
+
+            r = x.new_zeros(len(x), 0) if r is None and not self.r_dim else r
+            return self.each_block(along_time, self.rows(x, r)._replace(y=columns), noise)
+        self.response.check_rises_in(revenue)
+        loc = self.r_standardizer.loc.double()
+        rows = self.rows(x, _with_start(r, len(x), revenue, loc))
+        rounded = self.response.prediction_dtype(self.dtype)  # as the prediction at the result
+
+        def of_block(count: int, x: Tensor, r: Tensor, known_of_rows: Tensor) -> Tensor:
             draws, kept = Predicted(self, self.prediction_plan, noise).read(x, r), len(x)
             known = draws.values
             if self.has_paper_story:
@@ -218,11 +270,10 @@ class Monotone(Surfaces):
                 values = self.response.predict(p_y)
                 return draws.mean(values).to(rounded).double()
 
-            start, step = (unit[revenue].double().expand(kept) for unit in (units.loc, units.scale))
-            return smallest_reaching(prediction, levels[:kept], start, step, dtype)[:count]
+            return search(prediction, known_of_rows[:kept])[:count]
 
-        parts = blocks(rows.x, rows.r.double(), every, **noise.in_blocks)
-        return torch.cat([search(count, *part) for count, part in parts])
+        parts = blocks(rows.x, rows.r.double(), columns, **noise.in_blocks)
+        return torch.cat([of_block(count, *part) for count, part in parts])
 
 
 def _with_start(r: ArrayLike | None, count: int, revenue: int, loc: Tensor) -> Tensor:

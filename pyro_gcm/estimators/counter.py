@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
 from pyro_gcm._utils.recipe import register
@@ -34,8 +35,9 @@ class GCMCounter(RegressorMixin, Reasons):
 
     Columns of X, missing values and names are read as in `GCMRegressor`.
 
-    :param exposure: name or index of the column of X that has the exposures, above 0: the years of
-        a policy, the hours of a machine. It is no feature. None for one unit of it in all rows.
+    :param exposure: name of the column of X that has the exposures, above 0, or its index where
+        columns have no names: the years of a policy, the hours of a machine. It is no feature. None
+        for one unit of it in all rows.
     :param monotonic_cst: +1 for a column in which the rate is to rise, -1 in which it is to fall,
         and 0 for the others: a mapping from names, or an array with an entry a column, of those
         without the exposure.
@@ -74,8 +76,6 @@ class GCMCounter(RegressorMixin, Reasons):
 
     response = "count"
     mean_exposure_ = 1.0
-    #: Whether a table is that of a fit, which has all columns.
-    _fits = False
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit to a table X of n rows and counts y.
@@ -89,13 +89,11 @@ class GCMCounter(RegressorMixin, Reasons):
         :raises TypeError: for columns that are neither numbers, text nor categories.
         :raises ValueError: for wrong shapes, values or options.
         """
-        self._fits = True
-        try:
-            columns = np.stack([target_numbers("y", y), self.exposure_of(X)], 1)
-            given = self._given(X, torch.from_numpy(columns), sample_weight, groups)
-        finally:
-            del self._fits
-        self._learn(given, self.response)
+        table, found = self._parted(X)
+        exposure, counts = self._checked(found), target_numbers("y", y)
+        check_consistent_length(exposure, counts)
+        columns = torch.from_numpy(np.stack([counts, exposure], 1))
+        self._learn(self._given(table, columns, sample_weight, groups), self.response)
         return self
 
     def exposure_of(self, X: Any) -> Array:
@@ -103,37 +101,44 @@ class GCMCounter(RegressorMixin, Reasons):
 
         :raises ValueError: for a table without them, and exposures that are not above 0.
         """
-        table = read_table(X, self)
-        if self.exposure is None:
-            return np.ones(len(table[0].is_missing))
-        at = self._place(table)
-        if at is None or (found := table[at].numbers) is None:
+        return self._checked(self._parted(X, getattr(self, "n_features_in_", None))[1])
+
+    def _checked(self, exposure: Array | None) -> Array:
+        if exposure is None:
             raise ValueError(
                 f"X must have exposures, numbers in column {self.exposure!r}: predict_rate is "
                 "without them"
             )
-        if (wrong := ~(found > 0.0)).any():
+        if (wrong := ~(exposure > 0.0)).any():
             row = int(wrong.argmax())
-            raise InvalidValue(f"exposure must be above 0, got {found[row]:g}", row)
-        return found
+            raise InvalidValue(f"exposure must be above 0, got {exposure[row]:g}", row)
+        return exposure
 
-    def _place(self, table: Table) -> int | None:
-        """Where the column of the exposures is, if it is there."""
+    def _parted(self, X: Any, features: int | None = None) -> tuple[Table, Array | None]:
+        """The columns without the exposure, and the exposures, None where they are not there.
+
+        :param features: the number of columns of a table without names that lacks the exposure.
+        """
+        table = read_table(X, self)
+        if self.exposure is None:
+            return table, np.ones(len(table[0].is_missing))
+        places: Any = range(len(table) if len(table) != features else 0)
+        at: Any = self.exposure
         if table.names is not None:
-            known = [str(name) for name in table.names]
-            name = known_name(str(self.exposure), known)
-            return known.index(name) if name in known else None
-        is_whole = self._fits or len(table) != getattr(self, "n_features_in_", None)
-        return self.exposure if is_whole and self.exposure in range(len(table)) else None  # type: ignore[return-value]
+            places = [str(name) for name in table.names]
+            at = known_name(str(at), places)
+        if at not in places:
+            return table, None
+        at = places.index(at)
+        if len(table) == 1:
+            raise ValueError(f"X must have columns beside that of exposures, {self.exposure!r}")
+        kept, names = [column for i, column in enumerate(table) if i != at], table.names
+        rest = Table(kept, names and [name for i, name in enumerate(names) if i != at])
+        return rest, table[at].numbers
 
     def _read(self, X: Any) -> Table:
-        """The columns without the exposure."""
-        table = super()._read(X)
-        at = None if self.exposure is None else self._place(table)
-        if at is None:
-            return table
-        kept, names = [column for i, column in enumerate(table) if i != at], table.names
-        return Table(kept, names and [name for i, name in enumerate(names) if i != at])
+        """The columns without the exposure; as they are where `fit` has parted them."""
+        return X if isinstance(X, Table) else self._parted(X, self.n_features_in_)[0]
 
     def _over(self, X: Any) -> Any:
         """The distributions of the counts of n rows over their exposures."""
@@ -187,6 +192,7 @@ class GCMCounter(RegressorMixin, Reasons):
         That is D², 0 for one rate for all rows and 1 for means that are the counts.
         """
         counts, exposure = target_numbers("y", y), self.exposure_of(X)
+        check_consistent_length(exposure, counts)
         weight = row_weights(sample_weight, counts)
         weight = np.ones(len(counts)) if weight is None else weight
         null = exposure * (weight @ counts) / (weight @ exposure)
@@ -220,7 +226,7 @@ class GCMCounter(RegressorMixin, Reasons):
 
 def poisson_deviance(counts: Array, means: Array) -> Array:
     """Twice the log-likelihood that a mean lacks to that of the count itself, [n]."""
-    from scipy.special import xlogy
+    from scipy.special import kl_div
 
-    found: Array = 2.0 * (xlogy(counts, counts / means) - counts + means)
+    found: Array = 2.0 * kl_div(counts, means)
     return found

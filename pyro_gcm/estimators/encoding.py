@@ -152,7 +152,11 @@ class ColumnEncoding:
         self.scale = max(spread * unit, 1e-300) if spread > 0.0 else 1.0
 
     def numbers(self, column: Column) -> npt.NDArray[np.float64]:
-        """The values in units of the data, or the positions of levels, NaN where missing."""
+        """The values in units of the data, or the positions of levels, NaN where missing.
+
+        :raises ValueError: for text in a column of numbers, and for a number below 0 in a column
+            that starts there.
+        """
         if self.kind == "number":
             if column.numbers is None:
                 if column.is_missing.all():
@@ -163,6 +167,13 @@ class ColumnEncoding:
                 row = int([*text.index, *given.index][0])
                 told = f"{self.label} of X had {had} in fit, got text or categories, such as"
                 raise InvalidValue(f"{told} {given[row]!r}", row)
+            if self.from_zero and (below := column.numbers < 0.0).any():
+                row = int(below.argmax())
+                raise InvalidValue(
+                    f"{self.label} of X must be at least 0, where its diminishing returns start "
+                    f"(concave), got {column.numbers[row]:g}",
+                    row,
+                )
             return column.numbers
         place = {level: float(at) for at, level in enumerate(self.levels)}
         labels = self._checked_labels(column)
@@ -242,15 +253,7 @@ class ColumnEncoding:
         self.loc, self.from_zero = 0.0, True
 
     def scaled(self, numbers: npt.NDArray[np.float64]) -> Features:
-        """Numbers in units of the model, rising in the direction of the sign; 0 for NaN.
-
-        :raises ValueError: for a number below 0 in a column that starts there.
-        """
-        if self.from_zero and (numbers < 0.0).any():
-            raise ValueError(
-                f"{self.label} of X must be at least 0, where its diminishing returns start "
-                f"(concave), got {np.nanmin(numbers):g}"
-            )
+        """Numbers in units of the model, rising in the direction of the sign; 0 for NaN."""
         with np.errstate(over="ignore"):
             z = (numbers / 2.0 - self.loc / 2.0) / self.scale * 2.0  # halves cannot overflow
         z = np.clip(np.where(np.isnan(z), 0.0, z), -FAR, FAR)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm._utils.validation import ArrayLike, as_tensor, same_rows
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, same_rows, vector
 from pyro_gcm.prediction.draws import Draws, Rows
 from pyro_gcm.prediction.predictive import Cdf, QuantilePredictive
 
@@ -40,7 +40,7 @@ class CountPredictive(QuantilePredictive):
 
         :param counts: [K], the same for all rows.
         """
-        every = self.response.outcome(counts, self.exposure.device)[:, 0]
+        every = vector("counts", counts, self.exposure.device).double()
         self.response.check_outcome(torch.stack([every, torch.ones_like(every)], 1))
 
         def block(draws: Draws, rows: Rows) -> Tensor:

@@ -78,9 +78,11 @@ class Count(Response, name="count"):
         return torch.stack(columns, 1)
 
     def exposed(self, y: ArrayLike, exposure: ArrayLike) -> Tensor:
-        """Counts [n] and exposures [n] as columns."""
+        """Checked counts [n] and exposures [n] as columns."""
         counts = vector("y", y)
-        return torch.stack([counts.double(), self.exposure_of(exposure, counts)], 1)
+        columns = torch.stack([counts.double(), self.exposure_of(exposure, counts)], 1)
+        self.check_outcome(columns)
+        return columns
 
     def exposure_of(self, exposure: ArrayLike, rows: Any) -> Tensor:
         """Checked exposures of rows, [n] in float64, on their device."""

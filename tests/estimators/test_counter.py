@@ -102,6 +102,10 @@ def test_wrong_exposures_and_counts_are_refused_by_name(fitted):
             "whole numbers from 0, got -1",
         ),
         (lambda: fitted.predict(X.drop(columns="hours")), "X must have exposures, .* predict_rate"),
+        (lambda: GCMCounter(exposure="hours", **SMALL).fit(X, Y[:9]), "inconsistent numbers"),
+        (lambda: fitted.score(X, Y[:9]), "inconsistent numbers"),
+        (lambda: GCMCounter(exposure="hours").fit(X[["hours"]], Y), "columns beside that of"),
+        (lambda: fitted.pmf(X, [[1.0, 2.0]]), "counts must"),
         (lambda: fitted.predict(minus), "exposure must be above 0, got -1 in row 0"),
     ]
     for call, message in calls:

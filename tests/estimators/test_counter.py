@@ -70,6 +70,7 @@ def test_the_score_is_the_share_of_the_deviance(fitted):
     means = fitted.predict(X)
     wanted = mean_poisson_deviance(Y, means)
     np.testing.assert_allclose(poisson_deviance(Y, means).mean(), wanted)
+    assert fitted.score(X, 0 * Y) == 0.0  # no event, nothing to explain
 
 
 def test_the_exposure_is_found_by_its_index_in_arrays():
@@ -106,6 +107,7 @@ def test_wrong_exposures_and_counts_are_refused_by_name(fitted):
         (lambda: fitted.score(X, Y[:9]), "inconsistent numbers"),
         (lambda: GCMCounter(exposure="hours").fit(X[["hours"]], Y), "columns beside that of"),
         (lambda: fitted.pmf(X, [[1.0, 2.0]]), "counts must"),
+        (lambda: fitted.predict_rate_given(X, Y - 1), "whole numbers from 0, got -1"),
         (lambda: fitted.predict(minus), "exposure must be above 0, got -1 in row 0"),
     ]
     for call, message in calls:

@@ -115,6 +115,16 @@ def test_a_classifier_has_diminishing_returns_in_columns_by_name(tmp_path: Path)
         curve = model.response_curve(X, "spend", np.linspace(0.0, 12.0, 25))["prediction"]
         assert (np.diff(curve) > 0.0).all()
         assert (np.diff(curve, 2) < 1e-6).all()
+        start = model.predict_proba(X.assign(spend=0.0))[:, 1]
+        goal = float(np.median(start))  # some rows have it at 0, where the column starts
+        with pytest.warns(UserWarning, match="beyond the training rows"):
+            needed = model.required(X, "spend", goal)["required"].to_numpy()
+        assert (needed[start < goal] >= 0.0).all()
+        assert (needed[start > goal] == -np.inf).all()
+        found = np.isfinite(needed)
+        reached = model.predict_proba(X[found].assign(spend=needed[found]))[:, 1]
+        assert found.any()
+        assert (reached >= goal).all()
     save(model, tmp_path / "model")
     np.testing.assert_array_equal(load(tmp_path / "model").predict_proba(X), model.predict_proba(X))
     with pytest.raises(ValueError, match="column 'spend' of X must be at least 0"):

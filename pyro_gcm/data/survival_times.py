@@ -14,6 +14,8 @@ from pyro_gcm._utils.validation import ArrayLike, InvalidValue, as_tensor, same_
 
 #: Width of an interval over its upper end from which on its ends stay apart on any scale of time.
 NARROWEST = 1e-12
+#: Labels of causes, as text, that say that none came.
+_NO_CAUSE = frozenset({"", "0", "False", "nan", "NaN", "NaT", "None", "<NA>"})
 
 
 class SurvivalTimes:
@@ -70,7 +72,8 @@ class SurvivalTimes:
         That of the cause which came is exact, and the others are right-censored then.
 
         :param time: of the event or of censoring, [n].
-        :param cause: what came, [n], numbers or text; 0, False, "" or None where nothing had.
+        :param cause: what came, [n], numbers or text; 0, False, NaN, None, or
+            text that says so, where nothing had.
         :param causes: all of them, in order; by default those in `cause`, sorted.
         :returns: the times by cause, whose name is text, as `responses.CompetingRisks` takes them.
         :raises ValueError: for impossible times, and a cause that is not among `causes`.
@@ -79,8 +82,12 @@ class SurvivalTimes:
         SurvivalTimes(3 rows: 1 exact, 2 right-censored)
         """
         given = cause.tolist() if hasattr(cause, "tolist") else list(cause)
-        names = ["" if label in (0, None) or label != label else _name(label) for label in given]
+        if any(isinstance(label, list) for label in given):
+            raise ValueError(f"cause must have shape [n], got rows such as {given[0]}")
+        names = ["" if (name := _name(label)) in _NO_CAUSE else name for label in given]
         known = [_name(each) for each in causes] or sorted({*names} - {""})
+        if none := [name for name in known if name in _NO_CAUSE]:
+            raise ValueError(f"causes must not have {none[0]!r}, which says that none came")
         for row, name in enumerate(names):
             if name and name not in known:
                 raise InvalidValue(f"cause must be one of {known} or 0, got {name!r}", row)

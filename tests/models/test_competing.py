@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import zoo
@@ -159,9 +160,20 @@ def test_causes_are_named_and_others_are_refused() -> None:
     assert times["2"].is_exact.tolist() == [True, False, False]
     none = SurvivalTimes.competing([1.0, 2.0], [None, "b"], causes=["a", "b"])
     assert none["a"].is_exact.tolist() == [False, False]
+    for labels in (
+        np.array([0, "a", "b"]),
+        np.array([np.nan, "a", "b"]),
+        pd.Series([None, "a", "b"], dtype="string"),
+        [False, "a", "b"],
+    ):
+        assert [*SurvivalTimes.competing([1.0, 2.0, 3.0], labels)] == ["a", "b"]
+    codes = pd.Series([None, 1, 2], dtype="Int64")
+    assert [*SurvivalTimes.competing([1.0, 2.0, 3.0], codes)] == ["1", "2"]
     x, r, time, cause = rows(30)
     model = made()
     calls: list[tuple[Callable[[], Any], str]] = [
+        (lambda: SurvivalTimes.competing([1.0], [["a"]]), r"cause must have shape \[n\]"),
+        (lambda: SurvivalTimes.competing([1.0], ["a"], causes=["0", "a"]), "causes must not have"),
         (lambda: SurvivalTimes.competing([1.0], ["x"], causes=["a"]), r"one of \['a'\] or 0, got"),
         (lambda: SurvivalTimes.competing([1.0, 2.0], [0, None]), "must have a cause in some row"),
         (lambda: SurvivalTimes.competing([-1.0, 2.0], [1, 0]), "time must be at least 0"),

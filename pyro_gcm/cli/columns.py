@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from pyro_gcm._utils.names import known_name
 from pyro_gcm.cli.options import as_argument, parts_of
 from pyro_gcm.cli.output import WrongUse, instead, listed
 from pyro_gcm.cli.tables import ABSENT, Reading
-from pyro_gcm.data.tables import known_name
 
 #: Signs of the roles with a direction.
 SIGNS = {"increasing": 1, "decreasing": -1}
@@ -104,38 +104,47 @@ def type_of(series: pd.Series[Any]) -> str:
 
 
 def roles_of(
-    frame: pd.DataFrame,
-    where: str,
-    reading: Reading | None,
-    text: Collection[str],
-    named: Mapping[str, Sequence[str] | None],
+    known: Sequence[str], where: str, named: Mapping[str, Sequence[str] | None]
 ) -> dict[str, str]:
     """The roles that options give to the columns of a table, in its order; the others are free.
 
+    :param known: names of the columns.
     :param where: what has these columns.
-    :param reading: how their fields were read, if they had no types.
-    :param text: columns that are text in any case.
     :param named: by the name of an option, the columns that it names, or None.
-    :raises WrongUse: for unknown columns, columns that are named twice, and those of a type that
-        cannot have the role.
+    :raises WrongUse: for unknown columns, and columns that are named twice.
     """
-    known = [str(name) for name in frame.columns]
     roles: dict[str, str] = {}
     for option, names in named.items():
         for name in columns_of(f"--{option}", names, known, where):
             if name in roles:
                 raise WrongUse(f"--{roles[name]} and --{option} both name {name!r}")
             roles[name] = option
-    for name in known:
-        option, kind = roles.get(name, "free"), type_of(frame[name])
-        if reading and kind.startswith("text") and option != "ignore" and name not in text:
+    return {name: roles.get(name, "free").replace("ignore", "ignored") for name in known}
+
+
+def check_types(
+    frame: pd.DataFrame,
+    roles: Mapping[str, str],
+    where: str,
+    reading: Reading | None,
+    text: Collection[str],
+) -> None:
+    """Refuse columns of a type that cannot have their role.
+
+    :param roles: as `roles_of` returns them.
+    :param where: what has these columns.
+    :param reading: how their fields were read, if they had no types.
+    :param text: columns that are text in any case.
+    """
+    for name, role in roles.items():
+        kind = type_of(frame[name])
+        if reading and kind.startswith("text") and role != "ignored" and name not in text:
             strange_form(f"DATA {where}: column {name!r}", frame[name], reading)
-        if option in SIGNS and kind.startswith(("text", "category", "date", "other")):
+        if role in SIGNS and kind.startswith(("text", "category", "date", "other")):
             raise WrongUse(
-                f"--{option} {name!r} must have numbers, booleans or an ordered category, and has "
+                f"--{role} {name!r} must have numbers, booleans or an ordered category, and has "
                 f"{kind}, such as {frame[name].dropna().tolist()[0]!r}"
             )
-    return {name: roles.get(name, "free").replace("ignore", "ignored") for name in known}
 
 
 def strange_form(name: str, column: pd.Series[Any], reading: Reading) -> None:

@@ -79,11 +79,9 @@ def fit(
     :param device: auto, cpu, cuda, or another device of torch.
     :param overwrite: Replace a model that was saved in the folder.
     """
-    import pyro_gcm
-    from pyro_gcm import estimators
-    from pyro_gcm._utils.files import check_writable
     from pyro_gcm.cli.columns import (
         SIGNS,
+        check_types,
         columns_of,
         counts_rows,
         doubt_of,
@@ -91,8 +89,25 @@ def fit(
         roles_of,
         type_of,
     )
+    from pyro_gcm.cli.tables import Reading, as_written, names_of, read_table
+
+    reading = Reading.of_options(missing or (), decimal, thousands)
+    is_csv = data.suffix.lower() == ".csv"
+    if (text or reading.options) and not is_csv:
+        named = "--text" if text else str(reading)
+        raise WrongUse(f"{named} is for CSV files, whose columns have no types, got {data}")
+    lists = {"target": [target], "event": event and [event], "group": group and [group]}
+    lists |= {"increasing": increasing, "decreasing": decreasing, "ignore": ignore}
+    lists |= {"exposure": exposure and [exposure]}
+    known = names_of(data)
+    of_text = columns_of("--text", text, known, str(data))
+    roles = roles_of(known, str(data), lists)
+
+    # What follows takes seconds to import.
+    import pyro_gcm
+    from pyro_gcm import estimators
+    from pyro_gcm._utils.files import check_writable
     from pyro_gcm.cli.saved import NOTES, ROWS, about_rows, facts_of
-    from pyro_gcm.cli.tables import Reading, as_written, header_of, read_table
     from pyro_gcm.cli.target import target_of
     from pyro_gcm.data.tables import read_table as check_inputs
     from pyro_gcm.estimators.kinds import KINDS, scores
@@ -101,18 +116,9 @@ def fit(
     with blamed("--out"):
         check_replaceable(out, overwrite)
         check_writable(out, is_folder=True)
-    reading = Reading.of_options(missing or (), decimal, thousands)
-    is_csv = data.suffix.lower() == ".csv"
-    if (text or reading.options) and not is_csv:
-        named = "--text" if text else str(reading)
-        raise WrongUse(f"{named} is for CSV files, whose columns have no types, got {data}")
-    of_text = columns_of("--text", text, header_of(data) if text else [], str(data))
     frame = read_table(data, reading, of_text)
     put_in_order(frame, order or (), str(data))
-    lists = {"target": [target], "event": event and [event], "group": group and [group]}
-    lists |= {"increasing": increasing, "decreasing": decreasing, "ignore": ignore}
-    lists |= {"exposure": exposure and [exposure]}
-    roles = roles_of(frame, str(data), reading if is_csv else None, of_text, lists)
+    check_types(frame, roles, str(data), reading if is_csv else None, of_text)
     counting = [c for c, role in roles.items() if role == "free" and counts_rows(frame[c])]
     roles |= dict.fromkeys(counting, "ignored")
     letters = as_written(data, frame, [target])[target]

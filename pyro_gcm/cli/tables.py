@@ -163,6 +163,13 @@ def header_of(path: Path) -> list[Any]:
     return [name if name.strip() else at for at, name in enumerate(header)]
 
 
+def names_of(path: Path) -> list[str]:
+    """The names of the columns of a file of any kind, without reading its rows."""
+    if path.suffix.lower() == ".csv":
+        return [name for name in header_of(path) if isinstance(name, str)]
+    return [name for name in _dataset(path).schema.names if not _UNNAMED.fullmatch(name)]
+
+
 def letters_of(path: Path, wanted: Sequence[Any]) -> pd.DataFrame:
     """Columns of a CSV file with the letters that they have."""
     names = header_of(path)

@@ -14,7 +14,6 @@ from decimal import Decimal
 from itertools import count
 from numbers import Integral, Real
 from typing import Any
-from unicodedata import normalize
 
 import narwhals as nw
 import numpy as np
@@ -22,6 +21,7 @@ import numpy.typing as npt
 import pandas as pd
 from torch import Tensor
 
+from pyro_gcm._utils.names import known_name
 from pyro_gcm._utils.validation import InvalidValue, as_tensor, shown, without_tensor
 
 #: Columns of times, by the name of their narwhals dtype, and single values.
@@ -81,14 +81,6 @@ class Table(list[Column]):
     def take(self, index: npt.NDArray[np.intp]) -> Table:
         """The rows `index` of all columns."""
         return Table([column.take(index) for column in self], self.names)
-
-
-def known_name(name: str, known: Sequence[str]) -> str:
-    """The one of some names that is the same text, in whatever normal form of Unicode it came."""
-    if name.isascii() or name in known:
-        return name
-    form = normalize("NFC", name)
-    return next((each for each in known if normalize("NFC", each) == form), name)
 
 
 def signs_of(name: str, given: Any, count: int, names: Sequence[str] | None = None) -> list[int]:

@@ -12,9 +12,10 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
+from pyro_gcm._utils.names import known_name
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import ArrayLike, InvalidValue, share
-from pyro_gcm.data.tables import Table, known_name, read_table
+from pyro_gcm.data.tables import Table, read_table
 from pyro_gcm.estimators.estimator import in_numpy
 from pyro_gcm.estimators.reasons import Reasons
 from pyro_gcm.estimators.targets import Array, row_weights, target_numbers

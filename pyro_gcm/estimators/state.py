@@ -14,9 +14,10 @@ import numpy.typing as npt
 import torch
 from sklearn.utils.validation import check_is_fitted
 
+from pyro_gcm._utils.names import known_name
 from pyro_gcm._utils.torch_state import one_thread
 from pyro_gcm._utils.validation import told_once, warn_user
-from pyro_gcm.data.tables import Table, as_frame, known_name, read_table
+from pyro_gcm.data.tables import Table, as_frame, read_table
 from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
 from pyro_gcm.estimators.targets import Array, Values
 from pyro_gcm.io.tree import plain

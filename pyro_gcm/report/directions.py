@@ -154,8 +154,9 @@ _PLACES = {
     "A typical row": 0.5,
     "The row with the highest prediction": 1.0,
 }
-#: Rows whose reasons are counted, and columns of a table without a direction, at most.
-_REASONS, _OTHERS = 300, 6
+#: Rows whose reasons are counted, columns of a table without a direction, and rows that explained
+#: ones are compared with, at most.
+_REASONS, _OTHERS, _BACKGROUND = 300, 6, 100
 
 
 def explained(subject: Subject) -> Section:
@@ -169,37 +170,41 @@ def explained(subject: Subject) -> Section:
     X, short, value, level = subject.X.iloc[rows], subject.short, subject.value, subject.at
     bands = estimator.predict_bands(X, subject.level) if subject.band else None
     columns = {name: _column(subject, X, name, level) for name in subject.directions}
-    raised = _raised(subject, X)
-    average = "" if subject.threshold is not None else ", the average of these rows"
-    blocks: list[Block] = [
-        Paragraph(
-            f"“Raises” is how much higher the {short} of the row is than with the typical value of "
-            "this column alone (the middle number, or the most frequent level) in its place. For "
-            f"columns with a direction, “ends” are those between which the {short} moves as this "
-            "column alone takes the values of the training rows, and the last entry is the value "
-            f"of this column alone at which the {short} is {value(level)}{average}."
-        )
-    ]
+    others = subject.X.iloc[subject.sample(_BACKGROUND)]
+    added = estimator.contributions(X, others, seed=subject.seed)
+    base = value(float(monotone_prediction(estimator, others).mean()))
+    average = "" if subject.threshold is not None else ", the average of all rows"
+    text = (
+        f"“Adds” is what a column adds to {base}, the average {short} of "
+        f"{subject.sampled(_BACKGROUND)}, or takes from it, so that the entries of a row add up "
+        "to its own (Shapley values: the mean, over all orders in which columns can go from those "
+        "rows to this one, of the change with this column). For columns with a direction, “ends” "
+        f"are those between which the {short} moves as this column alone takes the values of the "
+        f"training rows, and the last entry is the value of this column alone at which the {short} "
+        f"is {value(level)}{average}."
+    )
+    if (error := float(added["error"].max())) > 0.0:
+        text += f" What columns add has a standard error of at most {_signed(subject, error)[1:]}."
+    blocks: list[Block] = [Paragraph(text)]
     for place, (name, row) in enumerate(zip(_PLACES, rows, strict=True)):
         p, given = value(subject.predictions[row]), X.iloc[place]
         text = f"{name}, row {subject.X.index[row]}: the {subject.prediction} is {p}"
         if bands is not None:
             text += f" ({value(bands.lower[place])} to {value(bands.upper[place])})"
-        by_size = raised.iloc[place].abs().sort_values(ascending=False, kind="stable").index
-        others = [column for column in by_size if column not in columns][:_OTHERS]
+        adds = added[added["row"] == place].set_index("feature")["contribution"]
+        free = [column for column in adds.index if column not in columns]
         table = []
-        for column in [c for c in by_size if c in columns or c in others]:
-            entry = [
-                str(column),
-                amount(given[column]),
-                _signed(subject, raised[column].iloc[place]),
-            ]
+        for column in [c for c in adds.index if c in columns or c in free[:_OTHERS]]:
+            entry = [str(column), amount(given[column]), _signed(subject, adds[column])]
             if column in columns:
                 low, high, needed = columns[column][place]
                 table.append([*entry, f"{value(low)} to {value(high)}", needed])
             else:
                 table.append([*entry, "free", ""])
-        heads = ["Column", "Value", "Raises", f"Ends of the {short}", f"For {value(level)}"]
+        if rest := free[_OTHERS:]:
+            total = _signed(subject, float(adds[rest].sum()))
+            table.append([counted(len(rest), "other column"), "", total, "free", ""])
+        heads = ["Column", "Value", "Adds", f"Ends of the {short}", f"For {value(level)}"]
         title_of = f"Row {subject.X.index[row]}, column by column"
         blocks += [Paragraph(f"{text}."), Table(title_of, heads, table, (1, 2, 3, 4))]
     return Section("rows-explained", title, [*blocks, *_reasons(subject, order)])
@@ -240,7 +245,10 @@ def _reasons(subject: Subject, order: Any) -> list[Block]:
         for name in (places <= 3).mean().sort_values(ascending=False, kind="stable").index[:10]
     ]
     what = f"the {counted(len(above), 'row')} with the highest {subject.short}"
-    text = f"What raises {what}, all of them {subject.value(subject.at)} or more:"
+    text = (
+        f"What raises {what}, all of them {subject.value(subject.at)} or more, compared with the "
+        "typical value of each column alone (the middle number, or the most frequent level):"
+    )
     heads = [
         "Column",
         "Typical value",

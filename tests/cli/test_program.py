@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pandas as pd
@@ -48,6 +49,21 @@ def test_help_imports_nothing_slow() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     assert "Commands:" in done.stdout
     assert done.stdout.splitlines()[-1] == ""
+
+
+def test_a_column_that_is_not_there_is_told_before_slow_imports(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("debt,y\n1,0\n")
+    code = (
+        "import sys; from pyro_gcm.cli import main; "
+        "main(['fit', 'data.csv', '--target=y', '--increasing=dept', '--out=model']);"
+        "print(*{'torch', 'pyro', 'sklearn'} & {*sys.modules})"
+    )
+    command = [sys.executable, "-c", code]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    options: Any = {"capture_output": True, "text": True, "check": True, "env": environment}
+    done = subprocess.run(command, cwd=tmp_path, **options)
+    assert "has no column 'dept'; did you mean 'debt'?" in done.stderr
+    assert done.stdout == "\n"
 
 
 #: Options that make a documented command quick; the second model replaces the first one.

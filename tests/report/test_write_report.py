@@ -170,6 +170,9 @@ def test_figures_are_those_of_the_estimator(tmp_path: Path) -> None:
     assert again.source == page.source
     curve = model.response_curve(X, "debt")
     assert f"{100 * curve['prediction'].iloc[-1]:.1f}".removesuffix(".0") in page.source
+    highest = X.iloc[[model.predict_proba(X)[:, 1].argmax()]]
+    for added in model.contributions(highest, X)["contribution"]:
+        assert (f"{100 * added:+.1f} points" if abs(added) >= 5e-4 else ">0</td>") in page.source
     found = audit_table(model, X, pairs=30, searches=["random", "grid"], progress=False)
     assert written.audit is not None
     pd.testing.assert_frame_equal(written.audit.frame, found.frame)

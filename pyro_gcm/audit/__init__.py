@@ -4,7 +4,7 @@ from pyro_gcm.audit.audit import audit_monotonicity
 from pyro_gcm.audit.concavity import ConcavityAudit, audit_concavity
 from pyro_gcm.audit.result import MonotonicityAudit, Witness
 from pyro_gcm.audit.search import SEARCHES
-from pyro_gcm.audit.table import audit_table
+from pyro_gcm.audit.table import audit_table, audit_table_concavity
 
 __all__ = [
     "SEARCHES",
@@ -14,4 +14,5 @@ __all__ = [
     "audit_concavity",
     "audit_monotonicity",
     "audit_table",
+    "audit_table_concavity",
 ]

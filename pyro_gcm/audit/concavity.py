@@ -24,7 +24,8 @@ class ConcavityAudit(NamedTuple):
     :param triples: their number; `violations`: those that lie below their chord by more than the
         tolerance, and `largest`: by how much the worst of all does, negative where none does.
     :param tolerance: fraction of max(1, abs(prediction)) that counts as rounding.
-    :param column: of the worst triple; `row`: of x and r; `values`: its three values, rising, and
+    :param column: of the worst triple, by its index, or of a table its name; `row`: of its rows;
+        `values`: its three values, rising, and
         `predictions`: theirs.
     """
 
@@ -32,7 +33,7 @@ class ConcavityAudit(NamedTuple):
     violations: int
     largest: float
     tolerance: float
-    column: int
+    column: int | str
     row: int
     values: Array
     predictions: Array
@@ -41,6 +42,19 @@ class ConcavityAudit(NamedTuple):
     def passed(self) -> bool:
         """Whether no violation was found."""
         return self.violations == 0
+
+    def summary(self) -> str:
+        """A summary to print: counts, and the worst triple of a failure."""
+        verdict = "passed" if self.passed else "FAILED"
+        line = (
+            f"concavity {verdict}: {self.violations} violations in {self.triples} triples "
+            f"(tolerance {self.tolerance:.2g}, largest {max(0.0, self.largest):.2g})"
+        )
+        if self.passed:
+            return line
+        pairs = zip(self.values, self.predictions, strict=True)
+        steps = ", ".join(f"{p:.9g} at {value:.9g}" for value, p in pairs)
+        return f"{line}\nworst triple (row {self.row}), column {self.column}: {steps}"
 
 
 @one_thread()

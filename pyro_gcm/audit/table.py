@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pyro_gcm._utils.torch_state import one_thread
-from pyro_gcm._utils.validation import told_once
+from pyro_gcm._utils.validation import column_names, shown, told_once
 from pyro_gcm.audit.audit import audit_monotonicity, method_of
+from pyro_gcm.audit.concavity import ConcavityAudit, audit_concavity
 from pyro_gcm.audit.pairs import Array
 from pyro_gcm.audit.result import MonotonicityAudit
 
@@ -67,21 +68,62 @@ def audit_table(
 
     as_read = getattr(predictor, "as_read", None)  # of the estimators of this package
     table = _Table(X if as_read is None else as_read(X), predictor, directions)
-    predict = _prediction(predictor)
-
-    def function(x: Array, r: Array) -> Any:
-        return predict(table.with_values(x[:, 0].astype(np.int64), r))
-
-    rows = np.arange(len(table.values), dtype=np.float64)[:, None]
+    function = table.function(_prediction(predictor))
     values = pd.DataFrame(table.values, columns=table.names)
     given: Any = {"dtype": "float64", **options}
-    audit = audit_monotonicity(function, rows, values, increasing=table.signs, **given)
+    audit = audit_monotonicity(function, table.rows, values, increasing=table.signs, **given)
     worst, event = audit.witness, ""
     if hasattr(predictor, "predict_proba") and hasattr(predictor, "classes_"):
         column = _event_column(predictor)
         event = str(predictor.classes_[1 if column is None else column])
     witness = worst and replace(worst, x=worst.x[:0])
     return replace(audit, x_names=(), witness=witness, event=event)
+
+
+@one_thread()
+@told_once()
+def audit_table_concavity(
+    predictor: Any,
+    X: Any,
+    columns: Sequence[str | int] | None = None,
+    *,
+    triples: int = 20_000,
+    tolerance: float = 2.0**-20,
+    batch_size: int = 4096,
+    seed: int = 0,
+) -> ConcavityAudit:
+    """Search a predictor of tables for columns in which a prediction is not concave.
+
+    :param predictor: as `audit_table` takes it.
+    :param X: a table [n, columns]; the columns that are searched have numbers.
+    :param columns: their names, or indices; by default `concave` of the predictor.
+    :param triples, tolerance, batch_size, seed: as in `audit_concavity`. The tolerance is that of a
+        predictor that computes in float32, as the estimators do.
+    :returns: the audit, with the name of the column of the worst triple.
+    :raises TypeError: for a predictor that cannot be called.
+    :raises ValueError: for columns that X does not have, or that have no numbers.
+
+    >>> X = np.linspace(0.0, 1.0, 60).reshape(20, 3)
+    >>> audit_table_concavity(lambda X: np.sqrt(X[:, 0]), X, [0]).passed
+    True
+    """
+    wanted: Any = getattr(predictor, "concave", None) if columns is None else columns
+    as_read = getattr(predictor, "as_read", None)
+    read = X if as_read is None else as_read(X)
+    count, known = np.shape(read)[1], column_names(read) or []
+    named = [wanted] if isinstance(wanted, str) else np.asarray(wanted, object).ravel().tolist()
+    places = [known.index(column) if column in known else column for column in named]
+    if not {*places} <= {*range(count)}:
+        raise ValueError(
+            f"columns must be names or indices of columns of X, {known or count}, or those of "
+            f"concave of the predictor, got {shown(wanted)}"
+        )
+    table = _Table(read, predictor, [int(at in places) for at in range(count)])
+    function, every = table.function(_prediction(predictor)), [*range(len(table.names))]
+    options: Any = {"triples": triples, "tolerance": tolerance, "dtype": "float64"}
+    options |= {"batch_size": batch_size, "seed": seed}
+    found = audit_concavity(function, table.rows, table.values, every, **options)
+    return found._replace(column=table.names[int(found.column)])
 
 
 def _prediction(predictor: Any) -> Any:
@@ -147,6 +189,15 @@ class _Table:
             )
         medians = [np.median(v) if len(v) else 0.0 for v in present]
         self.values = np.where(self.missing, medians, values)
+
+    @property
+    def rows(self) -> Array:
+        """The number of each row, [n, 1]."""
+        return np.arange(len(self.values), dtype=np.float64)[:, None]
+
+    def function(self, predict: Any) -> Any:
+        """What predicts rows, by `rows` and `values`."""
+        return lambda x, r: predict(self.with_values(x[:, 0].astype(np.int64), r))
 
     def _numbers(self, name: str) -> Array:
         """A column as numbers, NaN where missing; positions of levels of an ordered category."""

@@ -189,7 +189,7 @@ def info(output: Output, saved: options.Model) -> None:
     for name, code in saved.codes.items():
         low, high = (code.low, code.high) if code.kind == "number" else (None, None)
         column = {"name": name, "type": types.get(name, code.kind)}
-        column["direction"] = {1: "increasing", -1: "decreasing", 0: "free"}[code.sign]
+        column["direction"] = saved.direction(name)
         shown.append([*column.values(), "" if low is None else f"{low:g} to {high:g}"])
         columns.append({**column, "levels": len(code.seen) or None, "low": low, "high": high})
     about = {"kind": saved.kind, "class": saved.card["class"], **saved.facts, **notes}

@@ -18,7 +18,7 @@ from pyro_gcm.cli.options import parts_of
 from pyro_gcm.cli.output import Output, WrongUse, blamed, json_text
 
 if TYPE_CHECKING:
-    from pyro_gcm.audit import MonotonicityAudit
+    from pyro_gcm.audit import ConcavityAudit, MonotonicityAudit
 
 
 def audit(
@@ -36,7 +36,9 @@ def audit(
     """Search for violations: predictions that move against a direction.
 
     Pairs of rows are compared that differ in constrained columns alone; the exit code is 1 if the
-    prediction of one moves against its direction. An ordinal model is audited in its mean place.
+    prediction of one moves against its direction. An ordinal model is audited in its mean place, a
+    model of three or more classes in the probability of the one that --positive named in fit. Of
+    columns with diminishing returns triples of rows are compared as well.
 
     Example: pyro-gcm audit model/ data.csv --pairs 20000 --plot audit.png
 
@@ -60,40 +62,55 @@ def audit(
     if folder.is_dir() or (not r and ":" not in model and not folder.is_file()):
         if r or x:
             raise WrongUse(f"--r and --x are for other predictors, and {model} is a saved model")
-        found = _of_model(folder, data, settings)
+        found, bent = _of_model(folder, data, settings)
     else:
         if not r:
             raise WrongUse(f"--r must name the columns in which {model} should increase, as --r a")
         with blamed("MODEL"):
             try:
-                found = _of_predictor(model, data, r, x, settings)
+                found, bent = _of_predictor(model, data, r, x, settings), None
             except SystemExit as error:  # an end of the code of others, and not of the audit
                 raise ValueError(f"{model} ended with SystemExit: {error}") from error
     record = _record(found)
+    if bent is not None:
+        record["concavity"] = {"passed": bent.passed, **bent._asdict()}
     if file is not None:
         with blamed("--json"):
             write_file(file, (json_text(record) + "\n").encode())
     output = replace(output, as_json=output.as_json and file is None)
     output.text(found.summary())
+    if bent is not None:
+        output.text(bent.summary())
     if plot is not None:
         with blamed("--plot"):
             from pyro_gcm.plots import plot_audit
 
             write_figure(plot, plot_audit(found), dpi=150)
     output.document({"command": "audit", **record})
-    return 0 if found.passed else 1
+    return 0 if found.passed and (bent is None or bent.passed) else 1
 
 
-def _of_model(folder: Path, data: Path, settings: dict[str, Any]) -> MonotonicityAudit:
-    from pyro_gcm.audit import audit_table
+def _of_model(
+    folder: Path, data: Path, settings: dict[str, Any]
+) -> tuple[MonotonicityAudit, ConcavityAudit | None]:
+    """The audit of a saved model, and that of its columns with diminishing returns, if any."""
+    from pyro_gcm.audit import audit_table, audit_table_concavity
     from pyro_gcm.cli.saved import open_model
 
     saved = open_model(folder)
     X, _ = saved.rows(data)
     named = {"ordinal": "predict_mean", "count": "predict_rate"}.get(saved.kind)
     predictor = getattr(saved.estimator, named) if named else saved.estimator
+    bent = [name for name, code in saved.codes.items() if code.from_zero]
+    if not saved.directions:
+        event = f" for {saved.facts['positive']}" if len(saved.labels) > 2 else ""
+        raise WrongUse(f"MODEL {folder} must have a column with a direction{event}, and has none")
     with blamed(f"DATA {data}"):
-        return audit_table(predictor, saved.estimator.as_read(X), saved.directions, **settings)
+        found = audit_table(predictor, saved.estimator.as_read(X), saved.directions, **settings)
+        if not bent:
+            return found, None
+        options = {"triples": settings["pairs"], "seed": settings["seed"]}
+        return found, audit_table_concavity(predictor, X, bent, **options)
 
 
 def _of_predictor(

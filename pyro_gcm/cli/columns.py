@@ -71,6 +71,46 @@ def columns_of(
     return [column_of(option, name, known, where) for name in names]
 
 
+def by_class(
+    named: Mapping[str, Sequence[str] | None], known: Sequence[str]
+) -> tuple[dict[str, list[str] | None], dict[str, dict[str, int]]]:
+    """Columns with a direction, of which some are for one class alone, as in bus:fare.
+
+    :param named: what options name, by their names.
+    :param known: names of all columns, which may have a colon themselves.
+    :returns: the columns of each option, those of classes once; and the directions of classes.
+    :raises WrongUse: for a column that has two directions for a class.
+    """
+    lists: dict[str, list[str] | None] = {}
+    options: dict[tuple[str, str], str] = {}
+    directions: dict[str, dict[str, int]] = {}
+    for option, text in named.items():
+        own: list[str] = []
+        lists[option] = None if text is None else own
+        for part in parts_of(text or (), known) or text or ():
+            places = [at for at, letter in enumerate(part) if letter == ":"]
+            pairs = [
+                (part[:at].strip(), known_name(part[at + 1 :].strip(), known)) for at in places
+            ]
+            pair = next((pair for pair in pairs if pair[1] in known), None)
+            label, name = (None, part) if pair is None or part in known else pair
+            if label is not None:
+                if (label, name) in options:
+                    raise WrongUse(f"--{options[label, name]} and --{option} both name {part!r}")
+                seen = any(name in columns for columns in directions.values())
+                options[label, name] = option
+                directions.setdefault(label, {})[name] = SIGNS[option]
+            if label is None or not seen:
+                own.append(name)
+    return lists, directions
+
+
+def for_classes(column: str, directions: Mapping[Any, Mapping[str, int]]) -> str:
+    """The directions of a column for classes, in a word for each, as bus -, walk +."""
+    signs = {label: own[column] for label, own in directions.items() if column in own}
+    return ", ".join(f"{label} {'+' if sign > 0 else '-'}" for label, sign in signs.items())
+
+
 def put_in_order(frame: pd.DataFrame, orders: Sequence[str], where: str) -> None:
     """Make columns ordered categories.
 

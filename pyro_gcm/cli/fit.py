@@ -18,6 +18,7 @@ def fit(
     out: Annotated[Path, options.value("FOLDER")],
     increasing: options.Names = None,
     decreasing: options.Names = None,
+    concave: options.Names = None,
     ignore: options.Names = None,
     group: options.Name = None,
     order: Annotated[list[str] | None, options.value("COLUMN=LEVELS")] = None,
@@ -53,7 +54,9 @@ def fit(
     :param target: What is predicted; the time of a survival model.
     :param out: Where the model is saved.
     :param increasing: Columns in which the prediction rises, such as a,b.
-    :param decreasing: Columns in which the prediction falls.
+    :param decreasing: Columns in which the prediction falls. With three or more classes a column of
+        these two lists is for a class, as in --decreasing bus:fare,car:fuel.
+    :param concave: Classifier: columns of --increasing, from 0 on, with diminishing returns.
     :param ignore: Columns that are left out, such as id,name.
     :param group: Rows with the same value here, such as those of one customer, are held out
         together; the model does not read the column.
@@ -81,10 +84,12 @@ def fit(
     """
     from pyro_gcm.cli.columns import (
         SIGNS,
+        by_class,
         check_types,
         columns_of,
         counts_rows,
         doubt_of,
+        for_classes,
         put_in_order,
         roles_of,
         type_of,
@@ -96,12 +101,16 @@ def fit(
     if (text or reading.options) and not is_csv:
         named = "--text" if text else str(reading)
         raise WrongUse(f"{named} is for CSV files, whose columns have no types, got {data}")
-    lists = {"target": [target], "event": event and [event], "group": group and [group]}
-    lists |= {"increasing": increasing, "decreasing": decreasing, "ignore": ignore}
-    lists |= {"exposure": exposure and [exposure]}
     known = names_of(data)
+    directed, classes = by_class({"increasing": increasing, "decreasing": decreasing}, known)
+    lists: dict[str, Any] = {"target": [target], "event": event and [event]}
+    lists |= {"group": group and [group], **directed, "ignore": ignore}
+    lists |= {"exposure": exposure and [exposure]}
     of_text = columns_of("--text", text, known, str(data))
     roles = roles_of(known, str(data), lists)
+    bent = columns_of("--concave", concave, known, str(data)) or None
+    if other := [column for column in bent or () if roles[column] != "increasing"]:
+        raise WrongUse(f"--concave must name columns of --increasing, got {other[0]!r}")
 
     # What follows takes seconds to import.
     import pyro_gcm
@@ -123,14 +132,19 @@ def fit(
     roles |= dict.fromkeys(counting, "ignored")
     letters = as_written(data, frame, [target])[target]
     about = {"event": event, "horizon": horizon, "levels": levels, "positive": positive}
-    about |= {"exposure": exposure}
-    found = target_of(frame, target, letters, kind, about)
+    about |= {"exposure": exposure, "concave": bent}
+    found = target_of(frame, target, letters, kind or ("classifier" if classes else None), about)
     directions = {name: SIGNS[role] for name, role in roles.items() if role in SIGNS}
+    monotonic_cst = found.directions(target, directions, classes)
     X = frame[[name for name, role in roles.items() if role in (*SIGNS, "free", "exposure")]]
     with blamed(f"DATA {data}"):  # before rows are held out, whose numbers change
         check_inputs(X)
     groups = None if group is None else frame[group].to_numpy()
     train, test = _split(found, test_share, seed, groups)
+    for column in bent or ():
+        roles[column] += ", concave"
+    for column in {column: None for own in classes.values() for column in own}:
+        roles[column] = for_classes(column, classes)
     columns = [
         {"name": name, "type": type_of(frame[name]), "role": role}
         | {"missing": int(frame[name].isna().sum())}
@@ -156,7 +170,7 @@ def fit(
     settings: dict[str, Any] = {"epochs": epochs, "device": device}
     settings |= {"members": members, "random_state": seed, "verbose": not output.quiet}
     name = KINDS[found.kind]
-    estimator = getattr(estimators, name)(monotonic_cst=directions, **settings, **found.options)
+    estimator = getattr(estimators, name)(monotonic_cst=monotonic_cst, **settings, **found.options)
     output.note(f"fitting a {name} to {len(train)} rows")
     with blamed(f"DATA {data}"):
         together = None if groups is None else groups[train]

@@ -16,10 +16,11 @@ import pandas as pd
 
 import pyro_gcm
 from pyro_gcm._utils.validation import LARGEST
-from pyro_gcm.cli.columns import column_of, columns_of
+from pyro_gcm.cli.columns import column_of, columns_of, for_classes
 from pyro_gcm.cli.options import parts_of
 from pyro_gcm.cli.output import WrongUse, blamed, listed
 from pyro_gcm.cli.tables import Reading, as_written, read_table
+from pyro_gcm.estimators.classes import directions_of_classes
 from pyro_gcm.estimators.kinds import kind_of
 from pyro_gcm.io import read_card
 from pyro_gcm.report import profile_of
@@ -56,6 +57,13 @@ class SavedModel:
         self.names = [*self.codes]
         signs = zip(self.names, estimator.directions_, strict=True)
         self.directions = {name: sign for name, sign in signs if sign}
+
+    def direction(self, name: str) -> str:
+        """That of a column, in a word; of three or more classes one for each, as in "bus -"."""
+        if len(self.labels) < 3 or self.kind != "classifier":
+            word = {1: "increasing", -1: "decreasing", 0: "free"}[self.codes[name].sign]
+            return f"{word}, concave" if self.codes[name].from_zero else word
+        return for_classes(name, directions_of_classes(self.estimator)) or "free"
 
     def answering(self) -> SavedModel:
         """Return the model, if it is strictly monotone and so has answers to questions."""

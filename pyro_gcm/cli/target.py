@@ -30,7 +30,8 @@ from pyro_gcm.estimators.targets import (
 
 #: Options of one kind.
 _OF_KIND = dict.fromkeys(("event", "horizon"), "survival")
-_OF_KIND |= {"levels": "ordinal", "positive": "classifier", "exposure": "count"}
+_OF_KIND |= {"levels": "ordinal", "exposure": "count"}
+_OF_KIND |= dict.fromkeys(("positive", "concave"), "classifier")
 
 
 class Target(NamedTuple):
@@ -45,13 +46,55 @@ class Target(NamedTuple):
     y: Any
     options: dict[str, Any]
 
+    @property
+    def classes(self) -> list[Any]:
+        """Those of a classifier, sorted."""
+        return np.unique(self.y).tolist() if self.kind == "classifier" else []
+
+    def directions(
+        self, target: str, columns: dict[str, int], by_class: Mapping[str, dict[str, int]]
+    ) -> dict[Any, Any]:
+        """The directions as the estimator takes them: of columns, or of columns for classes.
+
+        :param columns: of all columns that have one; `by_class`: those that name a class.
+        :raises WrongUse: for one without a class of three or more, and for one with a class of two.
+        """
+        one = next(iter(by_class), None)
+        if len(self.classes) < 3:
+            if one is not None:
+                raise WrongUse(
+                    f"directions such as {one}:{next(iter(by_class[one]))} are for a --target of "
+                    f"three or more classes, and {target!r} has {listed(_texts(self.y))}: name the "
+                    "column alone, and the event by --positive"
+                )
+            return columns
+        named = {name for own in by_class.values() for name in own}
+        if alone := [name for name in columns if name not in named]:
+            raise WrongUse(
+                f"--increasing and --decreasing must say for which class of {target!r}, as in "
+                f"{self.classes[0]}:{alone[0]}, got {alone[0]!r}"
+            )
+        found = {_as_value(label, np.asarray(self.y)): own for label, own in by_class.items()}
+        if unknown := [label for label in found if label not in self.classes]:
+            texts = _texts(self.classes)
+            raise WrongUse(
+                f"--increasing and --decreasing name the class {str(unknown[0])!r}, and {target!r} "
+                f"has no such value{instead(str(unknown[0]), texts)}"
+            )
+        return found
+
     def about_event(self, target: str, directions: Sequence[str]) -> str:
         """Which class is the event, and how frequent it is; with a warning if nobody said so.
 
         :param directions: columns that have one.
         """
-        (first, last), given = np.unique(self.y).tolist(), self.options["positive"]
+        (first, *others, last), given = self.classes, self.options["positive"]
         event = last if given is None else given
+        if others:
+            return (
+                f"classes of {target}: {listed(_texts(self.classes))}; of {event} are questions "
+                "such as required, see --positive"
+            )
         about = f"event: {target} = {event} ({100 * (self.y == event).mean():.1f} %)"
         if not directions:
             return about
@@ -97,13 +140,17 @@ def target_of(
         if kind == "classifier":
             classes = np.unique(values).tolist()
             label = None if positive is None else _as_value(positive, values)
-            if len(classes) != 2:
-                had = f"{len(classes)} ({listed(_texts(classes))})"
-                raise WrongUse(f"{name} must have two values for --kind classifier, and has {had}")
+            if len(classes) < 2:
+                raise WrongUse(
+                    f"{name} must have two values or more for --kind classifier, and has "
+                    f"{listed(_texts(classes))}"
+                )
             if label is not None and label not in classes:
                 values_are = instead(positive, _texts(classes))
                 raise WrongUse(f"--positive: {name} has no value {positive!r}{values_are}")
-            return Target(kind, values, {"positive": label})
+            if (concave := asked["concave"]) and len(classes) > 2:
+                raise WrongUse(f"--concave is for two classes, and {name} has {len(classes)}")
+            return Target(kind, values, {"positive": label, "concave": concave})
         if kind == "ordinal":
             order = None if levels is None else _order_of(name, levels, values)
             if order is None and values.dtype.kind in "US" and not type_of(column)[:7] == "ordered":
@@ -160,7 +207,10 @@ def _inferred(column: pd.Series[Any], event: str | None, levels: Sequence[str] |
         return "classifier"
     if kind in ("number", "whole number") and count > 2:
         return "regressor"
-    hint = "; ordered levels need --levels, such as --levels low,medium,high"
+    hint = (
+        "; ordered levels need --levels, such as --levels low,medium,high, and classes without an "
+        "order --kind classifier"
+    )
     if count < 2:
         hint = "; --kind regressor fits any numbers" if "number" in kind else ""
     raise WrongUse(

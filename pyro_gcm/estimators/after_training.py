@@ -1,8 +1,8 @@
 """What follows a training: calibration, and what rows predicted out of fold say against a fit.
 
-A binary model is calibrated by the costs of its members alone. Costs that are shifted or made
-steeper leave every prediction monotone, and all that reads the weights of a model follows: files
-and exports.
+A classifier is calibrated by the costs of its members alone. Costs that are shifted or made steeper
+leave every prediction monotone, and all that reads the weights of a model follows: files and
+exports. In the race of three or more classes steepness is an inverse temperature.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ from pyro_gcm.estimators.training import (
     match_base_rate,
     yes_no_or_auto,
 )
+from pyro_gcm.responses import Binary
 
 #: Shifts of the raw steepness that are tried. One of -0.6 makes costs of steepness 1 about 0.6.
 _TRIED = (-0.6, -0.4, -0.2, 0.0, 0.2, 0.4)
+#: Log-probability of an outcome, at least, so that one row does not decide.
+_LOWEST = math.log(1e-9)
 #: Standard errors from which on the data speak against a direction, and the probability that a
 #: right one of many columns is that far below 0.
 _FAR, _RARE = 3.0, 0.01
@@ -52,7 +55,7 @@ def calibrate(value: Any, fitted: Trained, rows: TrainingRows) -> None:
     """Calibrate a model that was trained on these rows, as `calibrate` of a classifier asks."""
     if value and not isinstance(value, str):  # True of Python or numpy
         fitted.model.cost_net.steepness_bias.data += best_steepness(fitted, rows)
-    if value:
+    if value and type(fitted.model.response) is Binary:
         match_base_rate(fitted.model, rows)
 
 
@@ -64,19 +67,19 @@ def best_steepness(fitted: Trained, rows: TrainingRows) -> float:
     :param fitted: the model, trained on the rows, of which members left some out.
     """
 
-    def at_each(crossed: Any, x: Tensor, r: Tensor) -> Tensor:
-        """Predictions [b, S]."""
+    def at_each(crossed: Any, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
+        """Log-probabilities of the outcomes, [b, S]."""
         raw = crossed.cost_net.steepness_bias
         start, found = raw.detach().clone(), []
         with torch.no_grad():
             for shift in _TRIED:
                 raw.copy_(start + shift)
-                found.append(crossed.predict(x, r))
+                found.append(crossed.log_prob(x, r, y))
             raw.copy_(start)
         return torch.stack(found, 1)
 
-    p = fitted.out_of_fold(at_each, rows.x, rows.r).double().clamp(1e-9, 1.0 - 1e-9)
-    losses = -torch.where(rows.y[:, None] > 0.5, p.log(), (1.0 - p).log())
+    log_p = fitted.out_of_fold(at_each, rows.x, rows.r, rows.y).double().cpu()
+    losses = -log_p.clamp(min=_LOWEST)
     square, slope, _ = np.polyfit(_TRIED, (rows.weights.double() @ losses).numpy(), 2)
     if square <= 0.0:
         return 0.0

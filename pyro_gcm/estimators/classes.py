@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 from pyro_gcm._utils.validation import shown
@@ -48,3 +49,30 @@ def read_directions(
     # A table without a direction has a revenue all the same, of zeros.
     directions = [*zip(*(revenues or [[0] * len(rows)]), strict=True)]
     return Classes(classes=len(rows), directions=directions, event=event), signs
+
+
+def refuse_classes(given: Any, classes: Sequence[Any], event: int) -> None:
+    """Refuse a `monotonic_cst` of two classes that is a mapping from classes.
+
+    :raises ValueError: with what it must be.
+    """
+    of_classes = isinstance(given, Mapping) and given and {*given} <= {*classes}
+    if of_classes and not all(isinstance(sign, Real) for sign in given.values()):
+        raise ValueError(
+            "monotonic_cst must have directions of columns, not of classes, with two classes: "
+            f"those of Pr(y = {classes[event]!r}), see positive, got {shown(given)}"
+        )
+
+
+def directions_of_classes(estimator: Any) -> dict[Any, dict[Any, int]]:
+    """The directions of columns for each of three or more classes, by the labels of both.
+
+    :param estimator: a fitted `GCMClassifier`.
+    """
+    encoding, known = estimator.encoding_, estimator.model_.response.rows
+    names = getattr(estimator, "feature_names_in_", range(len(encoding.columns)))
+    found = {}
+    for label, row in zip(estimator.classes_.tolist(), known, strict=True):
+        columns = zip(encoding.revenues, row, strict=False)  # without one a revenue is there still
+        found[label] = {names[at]: sign * encoding.columns[at].sign for at, sign in columns if sign}
+    return found

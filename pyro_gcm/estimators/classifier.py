@@ -16,13 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import shown
-from pyro_gcm.estimators.classes import read_directions
+from pyro_gcm.estimators.classes import read_directions, refuse_classes
 from pyro_gcm.estimators.directions import Directions
 from pyro_gcm.estimators.estimator import MonotoneEstimator, in_numpy
 from pyro_gcm.estimators.reasons import Reasons
 from pyro_gcm.estimators.state import ClassifierMixin
 from pyro_gcm.estimators.targets import Array, Values, check_labels, row_weights, target_column
-from pyro_gcm.estimators.training import yes_no_or_auto
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -120,9 +119,14 @@ class BinaryOutcome(ClassOutcome):
         event = self._event_among(classes.tolist())
         outcome, signs = at == event, None
         response: Any = self.response
-        if len(classes) > 2:
-            if yes_no_or_auto("calibrate", self.calibrate) is True:
-                raise ValueError("calibrate must be 'auto' or False with three or more classes")
+        if len(classes) == 2:
+            refuse_classes(self.monotonic_cst, classes.tolist(), event)
+        else:
+            if (concave := getattr(self, "concave", None)) is not None:
+                raise ValueError(
+                    "concave must be left out with three or more classes, whose probabilities "
+                    f"promise no diminishing returns, got {shown(concave)}"
+                )
             table: Any = (len(given.columns), given.columns.names)
             response, signs = read_directions(self.monotonic_cst, classes.tolist(), event, *table)
             outcome = at
@@ -236,10 +240,10 @@ class GCMClassifier(BinaryOutcome, Reasons):
         or more, of members up to 20,000, if `epochs` is None.
     :param class_weight: None, "balanced", or a mapping from classes to weights of their rows, of
         which only ratios matter.
-    :param calibrate: what follows the training: "auto" shifts the costs so that the mean
-        probability of the training rows is their rate of events; True makes all costs steeper or
-        flatter first, by what is best on rows that members left out, which takes an early stopping
-        of members; False does neither. It is for two classes: of more, nothing follows.
+    :param calibrate: what follows the training: True makes all costs steeper or flatter, by what is
+        best on rows that members left out, which takes an early stopping of members; of two classes
+        True and "auto" shift the costs so that the mean probability of the training rows is their
+        rate of events; False does neither. No order changes.
     :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param verbose: whether training shows its progress.

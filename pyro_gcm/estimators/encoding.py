@@ -247,8 +247,15 @@ class ColumnEncoding:
         :raises ValueError: for another column.
         """
         if self.sign != 1 or self.kind != "number":
+            advice = ""
+            if self.sign < 0:
+                advice = (
+                    ", which has -: where the probability falls less and less, that of the other "
+                    "class rises so (positive=, with all directions turned round); where it falls "
+                    "more and more, what is left up to a limit is a column with +"
+                )
             raise ValueError(
-                f"concave must name columns of numbers with direction +, got {self.label}"
+                f"concave must name columns of numbers with direction +, got {self.label}{advice}"
             )
         self.loc, self.from_zero = 0.0, True
 

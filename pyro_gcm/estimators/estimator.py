@@ -149,7 +149,7 @@ class MonotoneEstimator(FittedState):
         :param common: options of every `fit`.
         """
         plan = plan_of(self, response, rows, seed)
-        wanted = response == "binary" and getattr(self, "calibrate", False)
+        wanted = getattr(self, "calibrate", False)
         check_calibrate(wanted, plan.left_out)
         fitted = trained(plan, rows, seed=seed, **common)
         calibrate(wanted, fitted, rows)

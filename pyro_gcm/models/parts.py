@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any, cast
 
 import torch
@@ -65,14 +65,16 @@ class Parts(nn.Module):
         prior = f"prior={type(self.z_prior).__name__}, guide={guide}"
         return f"{sizes}, {prior}, response={self.response.named!r}, costs={self.cost_shape}"
 
-    def set_concave(self, concave: Sequence[int]) -> None:
+    def set_concave(self, concave: Any) -> None:
         """Check and keep the indices of the revenues with diminishing returns, before all parts."""
-        self.concave = tuple(concave)
-        if len({*self.concave}) < len(self.concave) or {*self.concave} - {*range(self.r_dim)}:
+        listed: list[Any] = [*concave] if isinstance(concave, Iterable) else [concave]
+        wrong = not isinstance(concave, Iterable) or {*listed} - {*range(self.r_dim)}
+        if wrong or len({*listed}) < len(listed):
             raise ValueError(
-                f"concave must be different indices of the {self.r_dim} revenues, got "
-                f"{shown(list(concave))}"
+                f"concave must be a list of different indices of the {self.r_dim} revenues, got "
+                f"{shown(concave)}"
             )
+        self.concave = tuple(listed)
 
     def add_costs(
         self,

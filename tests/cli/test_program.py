@@ -151,8 +151,19 @@ WRONG = {
     f"{FIT} --target=income": "must have a value in every row, and 7 of 60 are missing, the first",
     f"{FIT} --target=grade": (
         "--target 'grade' must have two values, or numbers, and has 3 values (high, low, medium); "
-        "ordered levels need --levels, such as --levels low,medium,high"
+        "ordered levels need --levels, such as --levels low,medium,high, and classes without an "
+        "order --kind classifier"
     ),
+    f"{FIT} --target=grade --kind=classifier --increasing=debt": (
+        "must say for which class of 'grade', as in high:debt, got 'debt'"
+    ),
+    f"{FIT} --target=grade --increasing=hihg:debt": "'hihg', and 'grade' has no such value",
+    f"{FIT} --target=grade --increasing=low:debt,low:debt": "--increasing both name 'low:debt'",
+    f"{FIT} --target=grade --increasing=low:dept": "has no column 'low:dept'",
+    f"{FIT} --target=grade --increasing=low:debt --concave=debt": "--concave is for two classes",
+    f"{DEFAULT} --increasing=no:debt": "are for a --target of three or more",
+    f"{DEFAULT} --decreasing=debt --concave=debt": "must name columns of --increasing, got 'debt'",
+    f"{FIT} --target=loss --increasing=debt --concave=debt": "--concave is for --kind classifier",
     f"{FIT} --target=grade --levels=low,high": (
         "--target 'grade' must have labels among --levels, ['low', 'high'], got 'medium' in row "
     ),

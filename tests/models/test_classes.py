@@ -17,6 +17,7 @@ from pyro_gcm.audit import audit_table
 from pyro_gcm.estimators import GCMClassifier, IGCMClassifier
 from pyro_gcm.estimators.kinds import predictions, scores
 from pyro_gcm.responses import Binary, Classes, Several
+from pyro_gcm.responses.classes import order_of
 
 #: Revenue 0 speaks for class 0 and against class 3, and revenue 1 against class 1.
 DIRECTIONS = [[1, 0], [0, -1], [0, 0], [-1, 0]]
@@ -168,16 +169,48 @@ def test_directions_of_classes_are_read_or_refused_by_name() -> None:
         ({"monotonic_cst": {"tram": [1, 0, 0]}}, "monotonic_cst must be a mapping from classes"),
         ({"monotonic_cst": {"car": {"speed": 1}}}, r"monotonic_cst\['car'\] names \['speed'\]"),
         ({"monotonic_cst": {k: [0, 1, 0] for k in LABELS}}, r"every class, as for column 'time'"),
-        ({"calibrate": True}, "calibrate must be 'auto' or False"),
+        ({"calibrate": True, "epochs": 1}, "calibrate=True needs predictions of rows that"),
+        (
+            {"monotonic_cst": CST, "concave": ["fare"]},
+            "concave must be left out",
+        ),
         ({"positive": "tram"}, "positive must be one of the classes"),
     ):
         with pytest.raises(ValueError, match=message):
-            GCMClassifier(epochs=1, **options).fit(X, y)
+            GCMClassifier(**{"epochs": 1, **options}).fit(X, y)
+    for by_class in ({"bus": {"fare": -1}}, {"bus": [1, 0, 0], "else": [0, 1, 0]}):
+        with pytest.raises(ValueError, match="directions of columns, not of classes, with two"):
+            GCMClassifier(monotonic_cst=by_class).fit(X, np.where(y == "bus", y, "else"))
     with pytest.raises(ValueError, match="Only binary classification"):
         IGCMClassifier(epochs=1).fit(X, y)
     free = GCMClassifier(epochs=1, members=2, prior="conditional").fit(X, y)
     assert free.directions_ == [0, 0, 0]
     assert free.predict_proba(X).shape == (60, 3)
+
+
+def test_calibration_is_one_temperature_which_changes_no_order() -> None:
+    X, y = trips(120)
+    options: Any = {"monotonic_cst": CST, "members": 2, "hidden": 8, "early_stopping": True}
+    options["epochs"] = 3
+    plain, calibrated = (GCMClassifier(calibrate=c, **options).fit(X, y) for c in ("auto", True))
+    moved = (
+        calibrated.model_.cost_net.steepness_bias - plain.model_.cost_net.steepness_bias
+    ).detach()
+    assert moved.abs().min() > 1e-4
+    torch.testing.assert_close(moved, moved.mean().expand_as(moved), atol=1e-6, rtol=0.0)
+    rest, new = plain.model_.state_dict(), calibrated.model_.state_dict()
+    changed = [name for name in rest if not torch.equal(rest[name], new[name])]
+    assert changed == ["cost_net.layer.bias"]
+    x, r = calibrated.encoding_(calibrated._columns(X))
+    p = calibrated.model_.predictive(x, r).probabilities()
+    assert (p.sum(1) - 1.0).abs().max() < 1e-12
+    rows = calibrated.model_.response.rows
+    for column, step in product((0, 1), (0.0, 1e-6, 0.1, 10.0)):
+        raised = r.clone()
+        raised[:, column] = torch.nextafter(r, r + 1.0)[:, column] + step
+        change = calibrated.model_.predictive(x, raised).probabilities() - p
+        for k in range(3):
+            assert (change[:, k] * order_of([row[column] for row in rows], k) >= 0.0).all()
 
 
 def test_a_column_that_speaks_for_two_classes_orders_both_together() -> None:

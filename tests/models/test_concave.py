@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm import GCM, MemberGCM, fit, load, save
-from pyro_gcm.audit import audit_concavity
+from pyro_gcm.audit import audit_concavity, audit_table_concavity
 from pyro_gcm.distributions.half_costs import Exponential
 from pyro_gcm.estimators import GCMClassifier
 
@@ -87,8 +87,9 @@ def test_a_column_that_was_shifted_counts_from_zero() -> None:
 
 def test_what_has_no_diminishing_returns_is_refused_by_name() -> None:
     for options, message in (
-        ({"concave": [3]}, "concave must be different indices of the 3 revenues"),
-        ({"concave": [0, 0]}, "concave must be different indices"),
+        ({"concave": [3]}, "concave must be a list of different indices of the 3 revenues"),
+        ({"concave": [0, 0]}, "concave must be a list of different indices"),
+        ({"concave": 0}, "concave must be a list of different indices of the 3 revenues, got 0"),
         ({"concave": [0], "response": "continuous"}, "concave needs response='binary'"),
         ({"cost_family": Exponential}, "needs concave: its costs have a lowest value"),
         ({"concave": [0], "cost_family": GCM(2, 3, z_dim=4).cost_net}, "must be HalfCost"),
@@ -125,12 +126,21 @@ def test_a_classifier_has_diminishing_returns_in_columns_by_name(tmp_path: Path)
         reached = model.predict_proba(X[found].assign(spend=needed[found]))[:, 1]
         assert found.any()
         assert (reached >= goal).all()
+    found = audit_table_concavity(model, X, triples=300)
+    assert (found.passed, found.triples, found.column) == (True, 300, "spend")
+    assert audit_table_concavity(model, X, [0], triples=30).summary().startswith("concavity passed")
+    bent = audit_table_concavity(
+        lambda X: model.predict_proba(X)[:, 1] ** 8, X, "spend", triples=300
+    )
+    assert "concavity FAILED" in bent.summary()
+    with pytest.raises(ValueError, match="columns must be names or indices of columns of X"):
+        audit_table_concavity(model, X, ["income"])
     save(model, tmp_path / "model")
     np.testing.assert_array_equal(load(tmp_path / "model").predict_proba(X), model.predict_proba(X))
     with pytest.raises(ValueError, match="column 'spend' of X must be at least 0"):
         model.predict(X.assign(spend=-1.0))
-    for concave, cst in (("age", {"age": -1}), ("age", {"spend": 1})):
-        with pytest.raises(ValueError, match="concave must name columns of numbers"):
-            GCMClassifier(monotonic_cst=cst, concave=[concave], epochs=1).fit(X, y)
+    for cst, told in (({"age": -1}, "which has -: where the prob"), ({"spend": 1}, "age'$")):
+        with pytest.raises(ValueError, match=f"concave must name columns of numbers.*{told}"):
+            GCMClassifier(monotonic_cst=cst, concave=["age"], epochs=1).fit(X, y)
     with pytest.raises(ValueError, match="concave must be names or indices"):
         GCMClassifier(monotonic_cst={"age": 1}, concave=["income"], epochs=1).fit(X, y)

@@ -58,6 +58,9 @@ def test_a_build_has_the_same_bytes_anywhere_and_the_package_alone(built: list[P
     assert package - kinds == {m.relative_to(ROOT / "pyro_gcm").as_posix() for m in modules}
     assert f"{info}/licenses/LICENSE" in names
     assert metadata["Version"] == pyro_gcm.__version__
+    page = metadata.get_payload()
+    assert "a Pyro library for monotone probabilities" in page
+    assert not re.findall(r"\]\((?!https://)[^)]*\)", page)
     assert metadata["License-Expression"] == "Apache-2.0"
     assert "pyro-gcm = pyro_gcm.cli:main" in scripts
     with tarfile.open(built[0] / f"{name}.tar.gz") as archive:

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from pyro_gcm.training import Diverged
 from reproduce.methods import METHODS, least_squares, made
-from reproduce.methods.together import fit_together, is_finite
+from reproduce.methods.together import fit_together
 from reproduce.released.rows import rows_of, unit_of_y
 from reproduce.runs import Fit, Scores, Settings
 from reproduce.scores import point_scores
@@ -44,29 +45,22 @@ def run(group: Sequence[Fit], device: str = "cpu") -> list[Scores]:
     first = slice(settings.pop("rows", None))
     learn, test = (part.rows(first) for part in rows_of(fit.dataset, "published", "released"))
     unit, truth = unit_of_y(fit.dataset), test.y.double()
-    pairs = [made(fit.method, learn, settings, seed) for seed in seeds]
-    models, training = [model for model, _ in pairs], pairs[0][1]
-    steps, history = math.ceil(len(learn) / settings["batch_size"]), list[list[float]]()
+    pairs = (made(fit.method, learn, settings, seed) for seed in seeds)
+    models, (training, *_) = zip(*pairs, strict=True)
 
     def metric_of(model: Any) -> float:
-        if not is_finite(model):
-            return math.nan
         prediction = model.predict(test.x.to(device), test.r.to(device)).double().cpu()
         values = (unit * prediction).numpy(), (unit * truth).numpy()
         return point_scores(learn.response, *values)[task.metric]
 
-    def watch(step: int) -> None:
-        if step and step % steps == 0:
-            history.append([metric_of(model) for model in models])
-
     columns = [(learn.x, learn.r, learn.y)] * len(models)
-    diverged = fit_together(models, columns, seeds, device=device, callback=watch, **training)
-    results = list[Scores]()
-    for failed, curve in zip(diverged, zip(*history, strict=True), strict=True):
-        if failed:
-            results.append({task.metric: math.nan})
-            continue
+    training |= {"device": device, "judge": metric_of}
+
+    def scores_of(curve: list[float] | Diverged) -> Scores:
+        if isinstance(curve, Diverged):
+            return {task.metric: math.nan}
         best = int((np.argmin if task.lower_is_better else np.argmax)(curve))
         last = {f"{task.metric}, last epoch": curve[-1], "epochs": best + 1}
-        results.append({task.metric: curve[best], **last})
-    return results
+        return {task.metric: curve[best], **last}
+
+    return [*map(scores_of, fit_together(models, columns, seeds, **training))]

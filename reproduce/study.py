@@ -35,8 +35,8 @@ def named(split: str) -> Splits:
 
 
 def but_the_seed(fit: Fit) -> Fit:
-    """What fits have in common whose seeds are trained side by side."""
-    return replace(fit, seed=0)
+    """What fits have in common whose seeds are trained side by side, ten at a time."""
+    return replace(fit, seed=fit.seed // 10)
 
 
 @dataclass(frozen=True)

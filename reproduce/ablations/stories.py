@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,13 +16,16 @@ from torch.nn.functional import one_hot
 from pyro_gcm import GCM, fit
 from pyro_gcm.distributions import shifted
 from pyro_gcm.models import HierarchicalGCM
+from reproduce.methods.together import fit_together
 from reproduce.rendering.markdown import known_first, markdown, number
 from reproduce.runs import Fit, Scores
-from reproduce.study import Study
+from reproduce.study import Study, but_the_seed
 from reproduce.tasks import load
 
 TEST, GROUPS = 2000, 30
 Columns = tuple[Tensor, Tensor, Tensor]
+#: Yields a model, what it is trained on and how, gets it trained, and yields its scores.
+Part = Generator[Any, Any, None]
 
 
 class Data(NamedTuple):
@@ -73,11 +76,7 @@ def _ndtr(u: Tensor) -> Tensor:
     return torch.special.ndtr(u.double())
 
 
-def _inside(truth: Tensor, low: Tensor, high: Tensor) -> float:
-    return ((low <= truth) & (truth <= high)).double().mean().item()
-
-
-def groups(method: str, seed: int) -> Scores:
+def groups(method: str, seed: int) -> Part:
     """What is found of the effects of groups, and the score of predictions.
 
     1,000 rows of 30 groups of different sizes, effects with standard deviation 1.
@@ -99,22 +98,23 @@ def groups(method: str, seed: int) -> Scores:
     known = {"HierarchicalGCM": group[:, None], "GCM, one-hot groups": one_hot(group, GROUPS)}
     data = data._replace(x=torch.cat([data.x, known.get(method, data.x[:, :0])], 1))
     kind: Any = partial(HierarchicalGCM, groups=GROUPS) if hierarchical else GCM
-    model = kind(data.x.shape[1], 1, seed=seed)
-    fit(model, *data.learn, epochs=60, learning_rate=0.02, seed=seed, progress=False)
+    options = {"epochs": 60, "learning_rate": 0.02}
+    model = yield kind(data.x.shape[1], 1, seed=seed), data.learn, options
     x, r = data.test
     found = data.log_scores(model.predict(x, r))
     if not hierarchical:
-        return found
+        yield found
+        return
     one = data.x[:1], data.r[:1]
     draws = model.posterior(*one, num_samples=1000, seed=seed, progress=False)
     unit = model.r_standardizer.scale.item()
     effect, spread = unit * draws["effect"][:, 0, :-1], unit * draws["spread"][:, 0]
     low, high = (effect.quantile(p, 0) for p in (0.05, 0.95))
-    both = torch.stack([effect.mean(0), effects])
+    both, inside = torch.stack([effect.mean(0), effects]), (low <= effects) & (effects <= high)
     unseen = torch.cat([x[:, :-1], torch.full_like(x[:, -1:], -1.0)], 1)
-    return found | {
+    yield found | {
         "correlation of the effects with the truth": torch.corrcoef(both)[0, 1].item(),
-        "coverage of 90 % intervals of effects": _inside(effects, low, high),
+        "coverage of 90 % intervals of effects": inside.double().mean().item(),
         "spread of effects (truth 1)": spread.mean().item(),
         "spread of an unseen effect": (unit * draws["effect"][:, 0, -1]).std().item(),
         "log score, groups unseen": data.log_score(model.predict(unseen, r)),
@@ -152,15 +152,14 @@ class Modes(GCM):
         return sample("y", lambda: self.y_dist(c, x, r), obs=y)
 
 
-def _small(method: str, columns: Columns, seed: int, epochs: int) -> GCM:
-    """A small GCM after training; the method says which story it has."""
+def _small(method: str, columns: Columns, seed: int, epochs: int) -> tuple[GCM, Columns, Any]:
+    """A small GCM, whose story the method says, what it is trained on and how."""
     kind = Factor if "factor" in method else Modes if "modes" in method else GCM
     model = kind(columns[0].shape[1], columns[1].shape[1], hidden=8, z_dim=2, seed=seed)
-    fit(model, *columns, epochs=epochs, seed=seed, progress=False)
-    return model
+    return model, columns, {"epochs": epochs}
 
 
-def factor(method: str, seed: int) -> Scores:
+def factor(method: str, seed: int) -> Part:
     """The correlation of two costs given x, which is .81, and the score."""
 
     def costs(x: Tensor, g: torch.Generator) -> Tensor:
@@ -173,25 +172,26 @@ def factor(method: str, seed: int) -> Scores:
         return (_ndtr(given / 0.19**0.5).prod(1) * (weights / weights.sum())).sum(1)
 
     data = simulate(10_000, seed, costs, truth, columns=2, spread=1.0)
-    model = _small(method, data.learn, seed, epochs=20)
+    model = yield _small(method, data.learn, seed, epochs=20)
     one = torch.zeros(1, 2)
     drawn = model.posterior(one, one, num_samples=8000, seed=seed, progress=False)["c"][:, 0]
     correlation = torch.corrcoef(drawn.T)[0, 1].item()
     scores = data.log_scores(model.predict(*data.test))
-    return {"correlation of the costs (truth .81)": correlation, **scores}
+    yield {"correlation of the costs (truth .81)": correlation, **scores}
 
 
-def compas(method: str, seed: int) -> Scores:
+def compas(method: str, seed: int) -> Part:
     """The score of a fifth of COMPAS, whose four revenues may have costs that go together."""
     rows = load("compas", "default")
     g = torch.Generator().manual_seed(seed)
     train, test = torch.randperm(len(rows), generator=g).tensor_split([len(rows) * 4 // 5])
-    model = _small(method, (rows.x[train], rows.r[train], rows.y[train]), seed, epochs=20)
+    columns = rows.x[train], rows.r[train], rows.y[train]
+    model = yield _small(method, columns, seed, epochs=20)
     p, y = model.predict(rows.x[test], rows.r[test]).double(), rows.y[test].double()
-    return {"log score": (y * p.log() + (1.0 - y) * (1.0 - p).log()).mean().item()}
+    yield {"log score": (y * p.log() + (1.0 - y) * (1.0 - p).log()).mean().item()}
 
 
-def modes(method: str, seed: int) -> Scores:
+def modes(method: str, seed: int) -> Part:
     """The distribution of a cost that is cheap with probability .35, and dear otherwise."""
 
     def costs(x: Tensor, g: torch.Generator) -> Tensor:
@@ -202,18 +202,18 @@ def modes(method: str, seed: int) -> Scores:
         return 0.35 * _ndtr((value + 1.5) / 0.4) + 0.65 * _ndtr((value - 1.5) / 0.4)
 
     data = simulate(3000, seed, costs, lambda x, r: below(r[:, 0]))
-    model = _small(method, data.learn, seed, epochs=40)
+    model = yield _small(method, data.learn, seed, epochs=40)
     grid = torch.linspace(-3.0, 3.0, 61)[:, None]
     at = model.surface(torch.zeros(1, 2), grid)[0].double()
-    return {
+    yield {
         "Pr(cost below 0) (truth .35)": at[30].item(),
         "error of the distribution function": (at - below(grid[:, 0])).abs().mean().item(),
         **data.log_scores(model.predict(*data.test)),
     }
 
 
-#: Part -> function (method, seed) -> scores, and its methods.
-PARTS: dict[str, tuple[Callable[..., Scores], tuple[str, ...]]] = {
+#: Part -> its function (method, seed), and its methods.
+PARTS: dict[str, tuple[Callable[..., Part], tuple[str, ...]]] = {
     "groups": (groups, ("HierarchicalGCM", "GCM, one-hot groups", "GCM, no groups")),
     "factor": (factor, ("GCM", "GCM, factor")),
     "compas": (compas, ("GCM", "GCM, factor")),
@@ -221,9 +221,16 @@ PARTS: dict[str, tuple[Callable[..., Scores], tuple[str, ...]]] = {
 }
 
 
-def run(fit: Fit, device: str = "cpu") -> Scores:
-    """One method on one simulated data set."""
-    return PARTS[fit.dataset][0](fit.method, fit.seed)
+def run(group: Sequence[Fit], device: str = "cpu") -> list[Any]:
+    """Fits that differ in their seeds, side by side unless rows share sites."""
+    parts = [PARTS[each.dataset][0](each.method, each.seed) for each in group]
+    models, columns, (options, *_) = zip(*map(next, parts), strict=True)
+    if isinstance(models[0], HierarchicalGCM):
+        for model, own, each in zip(models, columns, group, strict=True):
+            fit(model, *own, seed=each.seed, progress=False, **options)
+    else:
+        fit_together(models, columns, [each.seed for each in group], **options)
+    return [part.send(model) for part, model in zip(parts, models, strict=True)]
 
 
 def report(table: pd.DataFrame, part: str) -> str:
@@ -253,5 +260,6 @@ STUDY = Study(
     counted="seeds",
     protocol="simulated",
     variant="",
+    together=but_the_seed,
     cells=lambda fit: [fit] if fit.method in PARTS[fit.dataset][1] else [],
 )

@@ -9,7 +9,6 @@ as those of `fit`; before the first one, a second or two go into recording it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import pyro
@@ -37,8 +36,9 @@ def fit_together(
     num_particles: int = 32,
     objective: str = "conditional",
     elbo: str | None = None,
+    judge: Callable[[Any], Any] | None = None,
     **options: Any,
-) -> list[Diverged | None]:
+) -> list[list[Any] | Diverged]:
     """Train copies of a baseline, or of GCM or IGCM with a normal z, each on rows of its own.
 
     :param models: different objects of one class, with the same sizes and options; trained in
@@ -48,10 +48,11 @@ def fit_together(
     :param seeds: of the order of the rows, one for each model; what losses draw has the first.
     :param standardize: whether every model learns the units of its rows.
     :param num_particles, objective, elbo: of GCM and IGCM, as in `pyro_gcm.fit`.
+    :param judge: function of a model, called after every epoch.
     :param options: epochs, batch_size, learning_rate, optimizer, schedule (but "constant"),
         clip_norm, device and callback, as in `baselines.fit`. The optimiser gets one parameter,
         [models, weights of a model], and has to treat every element by itself, as Adam and SGD do.
-    :returns: for each model None, or why it diverged; the others go on.
+    :returns: for each model what `judge` returned, or why it diverged; the others go on.
     """
     given, rows, losses = TrainingOptions(**options), [], list[Any]()
     model: Any
@@ -62,13 +63,11 @@ def fit_together(
             model.learn_units(*here)
         order = torch.Generator().manual_seed(seed)
         index = given.parts(len(here[0]), order)[0]
-        prepare: Any = list
         if isinstance(model, Baseline):
             losses.append(_Loss(model))
-            prepare = partial(_standardized, model)
         else:
             losses.append(_Story(model, num_particles, objective, elbo))
-        rows.append(RowsInMemory(here, index, given.batch_size, order, prepare))
+        rows.append(RowsInMemory(here, index, given.batch_size, order, losses[-1].prepared))
     weights = nn.Parameter(torch.stack([parameters_to_vector(each.trained()) for each in losses]))
     for loss, vector in zip(losses, weights.detach(), strict=True):
         vector_to_parameters(vector, loss.trained())
@@ -76,6 +75,7 @@ def fit_together(
     scheduler = given.make_scheduler(optimizer, given.epochs * rows[0].steps)
     step_of, callback = _recorded_step(losses, given.clip_norm), given.callback or (lambda _: None)
     step, finite = 0, torch.ones(len(models), dtype=torch.bool, device=given.target)
+    curves: list[list[Any]] = [[] for _ in models]
     callback(step)
     with torch.random.fork_rng([] if given.target.type == "cpu" else [given.target]):
         torch.manual_seed(seeds[0])
@@ -90,19 +90,17 @@ def fit_together(
                     finite &= loss.isfinite()
                 step += 1
                 callback(step)
+            for model, curve in zip(models, curves, strict=True):
+                if judge is not None and is_finite(model):  # it cannot predict otherwise
+                    curve.append(judge(model))
     finite &= weights.detach().isfinite().all(1)
-    return [
-        None if fine else Diverged("loss or weights are not finite") for fine in finite.tolist()
-    ]
+    error = Diverged("loss or weights are not finite")
+    return [curve if fine else error for curve, fine in zip(curves, finite.tolist(), strict=True)]
 
 
 def is_finite(model: nn.Module) -> bool:
-    """Whether all weights are, as those of a copy that diverged are not: it cannot predict."""
+    """Whether all weights are, as those of a copy that diverged are not."""
     return all(parameter.isfinite().all() for parameter in model.parameters())
-
-
-def _standardized(model: Baseline, columns: list[Tensor]) -> list[Tensor]:
-    return [*model.standardized(*columns)]
 
 
 class _Loss(nn.Module):
@@ -116,6 +114,10 @@ class _Loss(nn.Module):
         """The parameters that it trains, in the order of `named_parameters`."""
         return [*self.model.parameters()]
 
+    def prepared(self, columns: list[Tensor]) -> list[Tensor]:
+        """The rows of a batch as `forward` takes them."""
+        return [*self.model.standardized(*columns)]
+
     def forward(self, *batch: Tensor) -> Tensor:
         """Return `Baseline.standard_loss` of a batch."""
         return self.model.standard_loss(*batch)
@@ -123,6 +125,8 @@ class _Loss(nn.Module):
 
 class _Story(nn.Module):
     """The loss of GCM or IGCM as `_Loss` has that of a baseline."""
+
+    prepared: Any = list
 
     def __init__(self, model: Any, particles: int, objective: str, elbo: str | None) -> None:
         super().__init__()
@@ -139,8 +143,9 @@ class _Story(nn.Module):
         with pyro.validation_enabled(False):  # which decides by the values of tensors
             read = Scored(self.model, self.plan, self.bound).read(x, r, y)
             event, alpha = read.p_y, getattr(self.bound, "alpha", None)
-            plain = isinstance(event, OrderEvent) and event.logits is None and not read.terms
-            if plain and event.standard is not None and alpha == 0.0:
+            plain = isinstance(event, OrderEvent) and event.logits is None
+            cancel = not read.terms and read.finite is None
+            if plain and cancel and event.standard is not None and alpha == 0.0:
                 return -_log_mean_prob(event, y).mean()
             return read.row_losses(len(x)).mean()
 

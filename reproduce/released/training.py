@@ -18,8 +18,9 @@ from sklearn.metrics import roc_auc_score
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
+from pyro_gcm.training import Diverged
 from reproduce.methods import Rows
-from reproduce.methods.together import fit_together, is_finite
+from reproduce.methods.together import fit_together
 from reproduce.released.networks import POSITIVE, Released, made
 from reproduce.released.rows import rows_of, unit_of_y
 from reproduce.runs import Fit, Scores, Settings, read_json
@@ -105,21 +106,15 @@ def run(group: Sequence[Fit], device: str = "cpu") -> list[Scores]:
     shown = [test]
     if settings["selection"] == "validation":
         order = torch.randperm(len(learn), generator=torch.Generator().manual_seed(0))
-        size = int(VALIDATION * len(learn))
-        shown = [learn.rows(order[:size]), test]
-        learn = learn.rows(order[size:])
+        held_out, rest = order.tensor_split([int(VALIDATION * len(learn))])
+        shown, learn = [learn.rows(held_out), test], learn.rows(rest)
     options = {name: settings[name] for name in _OF_NETWORKS if name in settings}
     options["response"] = learn.response
     sizes, seeds = (learn.x.shape[1], learn.r.shape[1]), [each.seed for each in group]
     models = [made(fit.method, *sizes, seed=seed, **options) for seed in seeds]
-    steps, history = math.ceil(len(learn) / settings["batch_size"]), []
-
-    def watch(step: int) -> None:
-        if step and step % steps == 0:
-            history.append([[_scores(model, part) for part in shown] for model in models])
-
+    steps = math.ceil(len(learn) / settings["batch_size"])
     start = time.perf_counter()
-    diverged = fit_together(
+    curves = fit_together(
         *(models, [(learn.x, learn.r, learn.y)] * len(models), seeds),
         standardize=False,
         epochs=settings["epochs"],
@@ -130,13 +125,13 @@ def run(group: Sequence[Fit], device: str = "cpu") -> list[Scores]:
         schedule=lambda made, _: LambdaLR(made, lambda at: settings["decay"] ** (1 + at // steps)),
         clip_norm=None,
         device=device,
-        callback=watch,
+        judge=lambda model: [_scores(model, part) for part in shown],
     )
-    for error in filter(None, diverged):
-        raise error
     seconds = (time.perf_counter() - start) / len(group)
     unit, results = unit_of_y(fit.dataset), []
-    for curve in zip(*history, strict=True):
+    for curve in curves:
+        if isinstance(curve, Diverged):
+            raise curve
         chosen_on = [epoch[0][task.metric] for epoch in curve]
         best = int((np.argmin if task.lower_is_better else np.argmax)(chosen_on))
         found = {name: unit * value for name, value in curve[best][-1].items()}
@@ -163,8 +158,6 @@ def _optimiser(kind: str, parameters: Any, lr: float) -> Optimizer:
 @torch.no_grad()
 def _scores(model: Released, part: Rows) -> dict[str, float]:
     """AUC and accuracy, or RMSE, of a network on some rows."""
-    if not is_finite(model):
-        return {}
     device = model.x_units.loc.device
     blocks = zip(part.x.split(_BLOCK), part.r.split(_BLOCK), strict=True)
     parts = [model.response_of(x.to(device), r.to(device)).cpu() for x, r in blocks]

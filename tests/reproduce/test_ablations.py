@@ -6,34 +6,41 @@ import numpy as np
 import pytest
 import torch
 
-from pyro_gcm import data
+from pyro_gcm import data, fit
 from reproduce.ablations import auctions, stories
+from reproduce.runs import Fit
 
 # Extended models.
 
 
 @pytest.mark.parametrize("part", ["groups", "factor", "modes"])
 def test_truths_are_those_of_the_outcomes(part, monkeypatch):
-    own, seen = stories.fit, []
+    seen = []
 
     class Seen(stories.Data):
         def log_score(self, p):
             seen.append(self)
             return super().log_score(p)
 
-    def one_epoch(model, *columns, **training):
-        return own(model, *(column[:200] for column in columns), **{**training, "epochs": 1})
+    def one_epoch(models, columns, seeds, **training):
+        for model, own in zip(models, columns, strict=True):
+            fit(model, *(column[:200] for column in own), **{**training, "epochs": 1})
+        return [[] for _ in models]
 
-    monkeypatch.setattr(stories, "fit", one_epoch)
+    monkeypatch.setattr(stories, "fit", lambda model, *own, **_: one_epoch([model], [own], [3]))
+    monkeypatch.setattr(stories, "fit_together", one_epoch)
     monkeypatch.setattr(stories, "Data", Seen)
-    run, methods = stories.PARTS[part]
-    scores = run(methods[0], 3)
-    found = seen[0]
-    # The best score of all is that of the truth, and the rate of the rows is that of the truth.
-    assert scores["log score"] < scores["log score of the truth"] < 0.0
-    error = (0.25 / len(found.y)) ** 0.5
-    assert abs(found.y.double().mean() - found.truth.mean()) < 4.0 * error
-    assert all(np.isfinite(value) for value in scores.values())
+    method = stories.PARTS[part][1][0]
+    fits = [Fit("stories", part, "", "simulated", str(seed), seed, method, "{}") for seed in (3, 4)]
+    for scores in stories.run(fits):
+        # The best score of all is that of the truth.
+        assert scores["log score"] < scores["log score of the truth"] < 0.0
+        assert all(np.isfinite(value) for value in scores.values())
+    # The rate of the rows is that of the truth, of every seed.
+    assert not torch.equal(seen[0].y, seen[-1].y)
+    for found in seen:
+        error = (0.25 / len(found.y)) ** 0.5
+        assert abs(found.y.double().mean() - found.truth.mean()) < 4.0 * error
 
 
 # Auctions.

@@ -16,6 +16,7 @@ from pyro_gcm import GCM, IGCM, baselines
 from pyro_gcm.baselines import MLP, Baseline, Hint, fit
 from pyro_gcm.inference.scored import Scored
 from pyro_gcm.training import AdamW, Diverged
+from reproduce.ablations.stories import Factor, Modes
 from reproduce.methods.together import fit_together
 
 SEEDS = (3, 0, 8)
@@ -79,7 +80,7 @@ def test_every_copy_has_the_weights_that_it_has_alone(
     for model, of_copy, seed in zip(alone, data, SEEDS, strict=True):
         fit(model, *of_copy, seed=seed, progress=False, **options)
     start = [weights(model) for model in together]
-    assert fit_together(together, data, SEEDS, **options) == [None] * 3
+    assert fit_together(together, data, SEEDS, **options) == [[]] * 3
     close = {"rtol": 0.0, "atol": 1e-10 if dtype == torch.float64 else 2e-4}
     for mine, theirs, before in zip(together, alone, start, strict=True):
         torch.testing.assert_close(weights(mine), weights(theirs), **close)
@@ -94,16 +95,22 @@ STORIES: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "continuous": (GCM, {"response": "continuous"}, {"elbo": "elbo"}),
     "implicit": (IGCM, {}, {}),
     "paper": (IGCM, {"kernel_guide": "amortised"}, {"objective": "paper"}),
+    "factor": (Factor, {}, {}),
+    "modes": (Modes, {}, {}),
 }
 
 
-@pytest.mark.long(keep=("alternatives", "implicit"))
+def mean_of_a_site(self: Scored, name: str, q: Any, **_: Any) -> Tensor:
+    return q.mean.expand(*self.shape, *q.event_shape)
+
+
+@pytest.mark.long(keep=("alternatives", "implicit", "modes"))
 @pytest.mark.parametrize("name", STORIES)
 def test_copies_of_a_story_have_the_weights_that_they_have_alone(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The mean of z and k in the place of their draws, which are not the same alone.
-    monkeypatch.setattr(Scored, "draw", lambda self, name, q, **_: q.mean.expand(*self.shape, -1))
+    monkeypatch.setattr(Scored, "draw", mean_of_a_site)
     make, sizes, more = STORIES[name]
     r_dim, options = 1 if name == "quantile" else 2, OPTIONS | {"num_particles": 3} | more
     alone, side_by_side = (
@@ -113,7 +120,7 @@ def test_copies_of_a_story_have_the_weights_that_they_have_alone(
     data = columns(r_dim=r_dim)
     for model, of_copy, seed in zip(alone, data, SEEDS, strict=True):
         pyro_gcm.fit(model, *of_copy, seed=seed, progress=False, **options)
-    assert fit_together(side_by_side, data, SEEDS, **options) == [None] * 3
+    assert fit_together(side_by_side, data, SEEDS, **options) == [[]] * 3
     for mine, theirs in zip(side_by_side, alone, strict=True):
         torch.testing.assert_close(weights(mine), weights(theirs), rtol=0.0, atol=1e-10)
         x, r, _ = data[0]
@@ -130,7 +137,7 @@ def test_a_loss_draws_for_every_copy_from_the_first_seed() -> None:
     def trained(make: Make) -> Tensor:
         models, before = [copies(make)[0] for _ in range(2)], torch.get_rng_state()
         # The same rows in the same order: only draws tell the copies apart.
-        assert fit_together(models, columns()[:1] * 2, (1, 1), **OPTIONS) == [None] * 2
+        assert fit_together(models, columns()[:1] * 2, (1, 1), **OPTIONS) == [[]] * 2
         assert torch.equal(torch.get_rng_state(), before)
         return torch.stack([weights(model) for model in models])
 
@@ -154,7 +161,7 @@ def test_a_copy_that_diverges_stops_no_other(step: int) -> None:
 
     first, error, last = fit_together(models, data, SEEDS, callback=poison, **options)
     assert isinstance(error, Diverged)
-    assert first is last is None
+    assert first == last == []
     for at in (0, 2):
         fit(alone[at], *data[at], seed=SEEDS[at], progress=False, **options)
         torch.testing.assert_close(weights(models[at]), weights(alone[at]), rtol=0.0, atol=1e-10)

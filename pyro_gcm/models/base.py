@@ -116,7 +116,7 @@ class OrderEventModel(Parts):
         standard: Tensor = self.x_standardizer(x)
         return standard
 
-    def read_covariates(self, x: Tensor, z: Tensor | None = None) -> Tensor:
+    def _read_covariates(self, x: Tensor, z: Tensor | None = None) -> Tensor:
         """`covariates` of x in data units, computed once for all lines of a story."""
         story = READER.get()
         found: Tensor = self.covariates(z, x) if story is None else story.covariates(z, x)
@@ -131,7 +131,7 @@ class OrderEventModel(Parts):
         cost = self.cost_net(z)
         if self.infinite_net is None:
             return cost
-        return InfiniteCost(cost, self.infinite_net(self.read_covariates(x, z)))
+        return InfiniteCost(cost, self.infinite_net(self._read_covariates(x, z)))
 
     def outcome_dist(self, cost: Any, revenue: Any, covariates: Tensor, r: Tensor) -> Any:
         """p(y | z, x, r): what the response makes of the order event between cost and revenue.
@@ -208,7 +208,7 @@ class OrderEventModel(Parts):
         """Whether z is drawn from p(z|x), or from members of equal weight, by guide and story."""
         return self.reads_x and self.z_guide is None and not self.enumerates
 
-    def overrides(self, *names: str) -> tuple[str, ...]:
+    def _overrides(self, *names: str) -> tuple[str, ...]:
         """Those of the methods that a subclass of the user's, or the instance, has of its own."""
         kind: Any = type(self)
         library = next(base for base in kind.__mro__ if base.__module__.startswith(__package__))
@@ -220,7 +220,7 @@ class OrderEventModel(Parts):
 
         :raises TypeError: for one of `views`, "model" or "guide".
         """
-        for view in self.overrides(*views):
+        for view in self._overrides(*views):
             instead = "story" if view == "model" else "guide_story"
             raise TypeError(
                 f"{type(self).__name__} overrides {view}, a view of its story in Pyro that fit, "
@@ -229,7 +229,7 @@ class OrderEventModel(Parts):
 
     # Its training
 
-    def check_objective(self, objective: str) -> None:
+    def _check_objective(self, objective: str) -> None:
         """Raise ValueError if the objective does not apply to this model."""
         if objective == "joint" and self.reads_x:
             raise ValueError(
@@ -248,7 +248,7 @@ class OrderEventModel(Parts):
         :raises ValueError: if the objective does not apply to this model.
         """
         one_of("objective", objective, list(self.objectives))
-        self.check_objective(objective)
+        self._check_objective(objective)
         return training_pair(self, objective)
 
     def trained_parameters(self, objective: str = "conditional") -> dict[str, nn.Parameter]:

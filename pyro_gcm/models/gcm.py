@@ -130,14 +130,14 @@ class GCM(Monotone):
         name: str | None = None,
     ) -> None:
         super().__init__(x_dim, r_dim, z_dim, name)
-        self.set_concave(concave)
+        self._set_concave(concave)
         shape = cost_shape_of(alternatives, max(1, self.r_dim) if costs is None else costs)
         hidden, seed = widths_of(hidden), seed_of(seed)
         with Randomness(seed).in_use():
-            self.add_costs(shape, hidden, response, prior, guide, cost_family, p0)
-            self.add_revenues(hidden, revenue_map, x_decoder, r_decoder, seed, num_samples)
+            self._add_costs(shape, hidden, response, prior, guide, cost_family, p0)
+            self._add_revenues(hidden, revenue_map, x_decoder, r_decoder, seed, num_samples)
 
-    def add_revenues(
+    def _add_revenues(
         self,
         hidden: Any,
         revenue_map: Any,
@@ -151,7 +151,7 @@ class GCM(Monotone):
         :param seed: of a map of members, and of that noise.
         """
         self.response.check_parts(revenue_map, self.infinite_net)
-        make_map, map_shape = partial(self.make_map, revenue_map, seed), self.map_shape()
+        make_map, map_shape = partial(self._make_map, revenue_map, seed), self.map_shape()
         if self.concave:
             rest, dims = self.r_dim - len(self.concave), len(self.cost_shape)
             others = self.response.revenue_maps(make_map, rest, map_shape) if rest else None
@@ -172,9 +172,9 @@ class GCM(Monotone):
         if plain and not isinstance(self.response, AxisResponse):
             self.units_of_costs = "data"
         drawn = {} if self.reads_x else {"w": self.r_dim}
-        self.add_units(num_samples, {"z": self.z_dim, **drawn}, seed)
+        self._add_units(num_samples, {"z": self.z_dim, **drawn}, seed)
 
-    def make_map(self, given: Any, seed: int, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
+    def _make_map(self, given: Any, seed: int, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
         """The increasing map of so many revenues that is named, or the default one."""
         levels = self.response.r_dist() is not None
         if given is None and shape == (r_dim,):
@@ -237,7 +237,7 @@ class GCM(Monotone):
         fixed = self.response.r_dist()
         if fixed is not None:
             return fixed
-        covariates = self.read_covariates(x)
+        covariates = self._read_covariates(x)
         return in_units(self.r_decoder(joined(w, covariates)), self.r_standardizer)
 
     def y_dist(self, cost: Any, x: Tensor, r: Tensor) -> Any:
@@ -246,7 +246,7 @@ class GCM(Monotone):
         :param cost: the costs as the story's site gave them, or their distribution.
         :param x: [B, x_dim] in data units; `r`: [B, r_dim].
         """
-        covariates = self.read_covariates(x)
+        covariates = self._read_covariates(x)
         return self.outcome_dist(cost, self.mapped(r, covariates), covariates, r)
 
     def learn_units(self, x: Tensor, r: Tensor, y: Tensor, moments: KnownMoments = None) -> None:

@@ -125,7 +125,7 @@ class HierarchicalGCM(GCM):
 
     def c_dist(self, z: Tensor, x: Tensor) -> Any:
         """Costs that are shifted by the effect."""
-        return shifted(super().c_dist(z, x), self.read_covariates(x, z)[..., -1])
+        return shifted(super().c_dist(z, x), self._read_covariates(x, z)[..., -1])
 
     def z_dist(self, x: Tensor | None) -> Any:
         """p(z|x), without the group."""

@@ -115,7 +115,7 @@ class IGCM(Surfaces):
         self.k_dim = self.r_dim if k_dim is None else positive_int("k_dim", k_dim)
         cost_shape = cost_shape_of(alternatives, self.k_dim if costs is None else costs)
         with Randomness(seed).in_use():
-            self.add_costs(cost_shape, hidden, response, prior, guide, cost_family, p0)
+            self._add_costs(cost_shape, hidden, response, prior, guide, cost_family, p0)
             self.response.check_generated()
             if kernel_map is None:
                 kernel_map = "identity" if cost_shape == (self.k_dim,) else "positive_linear"
@@ -125,7 +125,7 @@ class IGCM(Surfaces):
             self._add_kernel(kernel_prior, kernel_guide, dr_net, hidden)
             columns = self.z_dim + self.k_dim
             self.x_decoder: Any = x_decoder_part(self, x_decoder, columns, hidden)
-        self.add_units(num_samples, {"z": self.z_dim, "k": self.k_dim}, seed)
+        self._add_units(num_samples, {"z": self.z_dim, "k": self.k_dim}, seed)
 
     def _add_kernel(self, prior: Any, guide: Any, dr_net: Any, hidden: Any) -> None:
         """Build p(k) or p(k|x), q(k|x, r, y) and p(r|k, x)."""
@@ -170,7 +170,7 @@ class IGCM(Surfaces):
     def plan(self, objective: str) -> Plan:
         """With x and r as inputs, k is drawn from its exact p(k|x, r), or integrated out."""
         plan = super().plan(objective)
-        if self.overrides("story", "k_dist", "r_dist") and not self.overrides("k_posterior"):
+        if self._overrides("story", "k_dist", "r_dist") and not self._overrides("k_posterior"):
             self._check_kernel_lines()
         if objective != "conditional":
             return plan
@@ -193,7 +193,7 @@ class IGCM(Surfaces):
     def _with_kernel(self, plan: Plan, p_k: Any, *, leave: bool, **others: Any) -> Plan:
         """The plan with k from a function of x and r; left where y is `OrderEvent(cost, p_k)`."""
         plain = isinstance(self.kernel_map, nn.Identity)
-        if leave and plain and not self.overrides("story", "c_dist", "y_dist"):
+        if leave and plain and not self._overrides("story", "c_dist", "y_dist"):
             like: Any = {"dtype": self.dtype, "device": self.device}
             x, r = torch.zeros(1, self.x_dim, **like), torch.zeros(1, self.r_dim, **like)
             with evaluating(self):
@@ -217,9 +217,9 @@ class IGCM(Surfaces):
                         "would be wrong: override k_posterior, too"
                     )
 
-    def check_objective(self, objective: str) -> None:
+    def _check_objective(self, objective: str) -> None:
         """Refuse objectives that do not apply to these priors and guides."""
-        super().check_objective(objective)
+        super()._check_objective(objective)
         if objective == "joint" and not isinstance(self.k_prior, StandardNormal):
             raise ValueError(
                 "objective='joint' needs kernel_prior='standard': with p(k|x), p(k|x) p(x|z, k) is "
@@ -271,7 +271,7 @@ class IGCM(Surfaces):
 
     def r_dist(self, k: Tensor, x: Tensor) -> Any:
         """p(r|k, x) in data units: W k + dr."""
-        covariates = self.read_covariates(x)
+        covariates = self._read_covariates(x)
         dr = self.dr_net(covariates).base_dist
         standard = dist.Normal(self.loading(k) + dr.loc, dr.scale).to_event(1)
         return in_units(standard, self.r_standardizer)
@@ -281,7 +281,7 @@ class IGCM(Surfaces):
 
         :param cost: the costs as the story's site gave them, or their distribution.
         """
-        return self.outcome_dist(cost, self.kernel_map(k), self.read_covariates(x), r)
+        return self.outcome_dist(cost, self.kernel_map(k), self._read_covariates(x), r)
 
     # Predictions
 

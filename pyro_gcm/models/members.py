@@ -226,7 +226,7 @@ class MemberGCM(GCM):
                 f"members must encode x_dim={x_dim} covariates, got an encoder of {encoder.x_dim}"
             )
         OrderEventModel.__init__(self, x_dim, r_dim, encoder.members, name)
-        self.set_concave(concave)
+        self._set_concave(concave)
         self.encoder, self.members = encoder, encoder.members
         self.out_dim = self.cost_dim = encoder.out_dim
         shape = cost_shape_of(alternatives, costs)
@@ -234,8 +234,8 @@ class MemberGCM(GCM):
         with Randomness(seed).in_use():
             if response == "continuous":
                 response = Continuous(self.out_dim, (), equal_weights=True)
-            self.add_costs(shape, widths, response, prior, None, cost_family, p0)
-            self.add_revenues(widths, revenue_map, None, None, seed, self.members)
+            self._add_costs(shape, widths, response, prior, None, cost_family, p0)
+            self._add_revenues(widths, revenue_map, None, None, seed, self.members)
 
     # The story: what is read of x, and which map r goes through, depend on the member
 
@@ -245,7 +245,7 @@ class MemberGCM(GCM):
 
     def c_dist(self, z: Tensor, x: Tensor) -> Any:
         """p(c|e, z), of z and e_z(x) together."""
-        e = self.read_covariates(x, z)
+        e = self._read_covariates(x, z)
         cost = self.cost_net(e)
         return cost if self.infinite_net is None else InfiniteCost(cost, self.infinite_net(e))
 
@@ -256,14 +256,14 @@ class MemberGCM(GCM):
             return mapped
         return gather_values(mapped.movedim(1, 0), covariates[..., : self.members])
 
-    def make_map(self, given: Any, seed: int, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
+    def _make_map(self, given: Any, seed: int, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
         """The map that is named, or splines for each member."""
         if given is None and r_dim:
             levels = self.response.r_dist() is not None
             given = member_map(r_dim, shape, levels=levels, seed=seed)
-        return super().make_map(given, seed, r_dim, shape)
+        return super()._make_map(given, seed, r_dim, shape)
 
-    def learn_features(self, x: Tensor) -> None:
+    def _learn_features(self, x: Tensor) -> None:
         """Learn the features of the encoder."""
         self.encoder.learn(x, self.x_standardizer)
 
@@ -276,7 +276,7 @@ class MemberGCM(GCM):
     @property
     def draws_equally(self) -> bool:
         """Whether p(z) is 1 / members, for a `z_dist` that is not overridden."""
-        return self.weighs_equally and not self.overrides("z_dist")
+        return self.weighs_equally and not self._overrides("z_dist")
 
     @property
     def can_leave_out(self) -> bool:

@@ -65,7 +65,7 @@ class Parts(nn.Module):
         prior = f"prior={type(self.z_prior).__name__}, guide={guide}"
         return f"{sizes}, {prior}, response={self.response.named!r}, costs={self.cost_shape}"
 
-    def set_concave(self, concave: Any) -> None:
+    def _set_concave(self, concave: Any) -> None:
         """Check and keep the indices of the revenues with diminishing returns, before all parts."""
         listed: list[Any] = [*concave] if isinstance(concave, Iterable) else [concave]
         wrong = not isinstance(concave, Iterable) or {*listed} - {*range(self.r_dim)}
@@ -76,7 +76,7 @@ class Parts(nn.Module):
             )
         self.concave = tuple(listed)
 
-    def add_costs(
+    def _add_costs(
         self,
         cost_shape: tuple[int, ...],
         hidden: Any,
@@ -143,7 +143,7 @@ class Parts(nn.Module):
         if self.infinite_net is not None:
             check_part("p0", self.infinite_net, self.out_dim, cost_shape[:-1], drawn=False)
 
-    def add_units(self, num_samples: int, sizes: dict[str, int], seed: int) -> None:
+    def _add_units(self, num_samples: int, sizes: dict[str, int], seed: int) -> None:
         """Make its standardisers and base samples.
 
         :param sizes: number of coordinates of each latent site that base samples drive.
@@ -159,7 +159,7 @@ class Parts(nn.Module):
         shape = self.cost_shape if cost_shape is None else cost_shape
         return (self.members, *shape) if self.members else shape
 
-    def learn_features(self, x: Tensor) -> None:
+    def _learn_features(self, x: Tensor) -> None:
         """Learn from rows [n, x_dim] what standardisation does not."""
 
     @property
@@ -182,7 +182,7 @@ class Parts(nn.Module):
         x, r = matrix("x", x, self.x_dim, "x_dim"), matrix("r", r, self.r_dim, "r_dim")
         y = self.response.outcome(y)
         self.x_standardizer.learn(x, known.get("x"))
-        self.learn_features(x.to(self.device))
+        self._learn_features(x.to(self.device))
         if self.response.r_dist() is None:
             self.r_standardizer.learn(r, known.get("r"))
         self.response.learn_unit(y)

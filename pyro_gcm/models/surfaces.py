@@ -73,7 +73,7 @@ class Surfaces(Posteriors):
         x, revenues = self.grid(x, revenues)
         memory = 1e6 * positive("memory", memory)
         parts = []
-        for block in self.surface_blocks(x, revenues, self.noise(num_samples), memory):
+        for block in self._surface_blocks(x, revenues, self.noise(num_samples), memory):
             part = block if reduce is None else reduce(block)
             if part.shape[:1] != block.shape[:1]:
                 shape = tuple(part.shape)
@@ -108,7 +108,7 @@ class Surfaces(Posteriors):
         self.read_rows(x, revenues)
         return x, revenues
 
-    def surface_blocks(
+    def _surface_blocks(
         self, x: Tensor, revenues: Tensor, noise: FixedNoise, memory: float
     ) -> Iterator[Tensor]:
         """Blocks [b, R] of `surface` after the checks: every pair is a row, as in `predict`."""
@@ -125,16 +125,16 @@ class Monotone(Surfaces):
     mapped: Callable[..., Tensor]
 
     @property
-    def has_paper_story(self) -> bool:
+    def _has_paper_story(self) -> bool:
         """Whether r enters y alone, through its map, so that predictions need not be read anew."""
-        return not self.overrides("story", "y_dist")
+        return not self._overrides("story", "y_dist")
 
-    def surface_blocks(
+    def _surface_blocks(
         self, x: Tensor, revenues: Tensor, noise: FixedNoise, memory: float
     ) -> Iterator[Tensor]:
         """Blocks [b, R] of `surface` after the checks; x is encoded once for all revenues."""
-        if not self.has_paper_story:
-            yield from super().surface_blocks(x, revenues, noise, memory)
+        if not self._has_paper_story:
+            yield from super()._surface_blocks(x, revenues, noise, memory)
             return
         costs = self.cost_shape
         every = torch.cat([self.mapped(r)[:count] for count, (r,) in blocks(revenues, draws=16)])
@@ -253,13 +253,13 @@ class Monotone(Surfaces):
         def of_block(count: int, x: Tensor, r: Tensor, known_of_rows: Tensor) -> Tensor:
             draws, kept = Predicted(self, self.prediction_plan, noise).read(x, r), len(x)
             known = draws.values
-            if self.has_paper_story:
+            if self._has_paper_story:
                 draws, kept = draws.without_padding(count, kept)
 
             def prediction(value: Tensor) -> Tensor:
                 moved = r.clone()
                 moved[:kept, revenue] = value
-                if self.has_paper_story:
+                if self._has_paper_story:
                     # A member's map is chosen by e.
                     mapped = self.mapped(moved, known.get("e", x))
                     own = some(mapped, len(self.cost_shape), slice(kept))

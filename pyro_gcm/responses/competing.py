@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,13 +11,16 @@ from torch import Tensor
 
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import positive_int
-from pyro_gcm.prediction.incidence import CausePredictive, incidences
+from pyro_gcm.prediction.incidence import CELLS, CausePredictive, incidences
 from pyro_gcm.prediction.predictive import AT_ONCE
 from pyro_gcm.responses.axis import Survival
 from pyro_gcm.responses.several import Several
 
-#: How far from the mean, in standard deviations of log t, the grid of times goes.
-_FAR = 10.0
+#: How far from the mean, in standard deviations of log t, the blocks of times go, and up to where
+#: they are of about the same length.
+_FAR, _CENTRE = 20.0, 2.0
+#: Length of a block times the steepness of a cost, of short ones.
+_SHORT = 0.75
 
 
 @recorded("models.CompetingRisks")
@@ -40,58 +44,56 @@ class CompetingRisks(Several):
 
     The prediction is the incidence of the first cause by the horizon.
 
-    :param causes: their names, of which `SurvivalTimes.competing` has the times.
+    :param causes: their names, or numbers, of which `SurvivalTimes.competing` has the times.
     :param directions: by cause, +1 (hastens), -1 (delays) or 0 for every revenue; those of a cause
         that is left out are +1.
     :param horizon: a time, in the units of y; by default the median of the times of training rows.
     :param knots: bends of the map of the standardised log t, of each cause.
-    :param nodes: times of the grid of `prediction.incidence`, of which errors are about
-        1e-6 of 1, and fall as its square.
+    :param nodes: times at which the latent times are evaluated: with 1,024 incidences are right to
+        1e-10 or so, unless latent times given z are so steep that `prediction.incidence` leaves out
+        its correction; then the error falls with the square of their number.
     """
 
     predictive = CausePredictive
     is_probability = True
     predicts = "incidence by the horizon"
-    nodes: Tensor
 
     def __init__(
         self,
-        causes: Sequence[str],
-        directions: Mapping[str, Sequence[int]] | None = None,
+        causes: Sequence[Any],
+        directions: Mapping[Any, Sequence[int]] | None = None,
         *,
         horizon: float | None = None,
         knots: int = 8,
         nodes: int = 1024,
     ) -> None:
-        if isinstance(causes, str) or len({*causes}) < max(2, len(causes)):
+        names = [] if isinstance(causes, str) else [str(cause) for cause in causes]
+        if len({*names}) < max(2, len(names)):
             raise ValueError(f"causes must be two or more different names, got {causes!r}")
-        parts = {str(cause): Survival(horizon=horizon, knots=knots) for cause in causes}
-        super().__init__(parts, directions)
-        self.count = positive_int("nodes", nodes, minimum=8)
-        self.register_buffer("nodes", torch.ones(self.count, dtype=torch.float64))
-
-    def learn_unit(self, y: Tensor) -> None:
-        """Learn the units of the times, and the grid: half at quantiles of times, half evenly."""
-        super().learn_unit(y)
-        first = self.parts[0]
-        lower = y[:, 0].double()
-        known = first.position(lower[lower > 0.0])
-        half = self.count // 2
-        shares = torch.linspace(0.0, 1.0, half, dtype=torch.float64, device=y.device)
-        even = torch.linspace(-_FAR, _FAR, self.count - half, dtype=torch.float64, device=y.device)
-        places = torch.cat([known.quantile(shares), even]).sort().values
-        self.nodes.copy_(first.value(places))
+        parts = {name: Survival(horizon=horizon, knots=knots) for name in names}
+        super().__init__(parts, {str(cause): own for cause, own in (directions or {}).items()})
+        self.nodes = positive_int("nodes", nodes, minimum=CELLS)
 
     def incidences(self, p_y: Any, times: Tensor) -> Iterator[Tensor]:
         """CIF_k of all causes and S at rising times [T], of each [K + 1, ..., N, b]."""
-        shape = p_y.batch_shape
+        shape, first = p_y.batch_shape, self.parts[0]
         at_once = max(1, AT_ONCE // (shape.numel() * self.costs))
 
-        def cdfs(at: Tensor) -> list[Tensor]:
-            every = at.reshape(-1, *(1 for _ in shape))
-            return [part.cdf(every).expand(len(at), *shape) for part in p_y.parts]
+        def rows_of(positions: Tensor) -> Tensor:
+            return first.value(positions).reshape(*positions.shape, *(1 for _ in shape))
 
-        return incidences(cdfs, self.nodes, times, at_once)
+        def cdfs(at: Tensor) -> list[Tensor]:
+            return [part.cdf(rows_of(at)).expand(len(at), *shape) for part in p_y.parts]
+
+        def short(low: Tensor, high: Tensor) -> Tensor:
+            times = rows_of(torch.stack([low, 0.5 * (low + high), high]))
+            found = [_is_short(part, times).expand(len(low), *shape) for part in p_y.parts]
+            return torch.stack(found).all(0)
+
+        half = math.asinh(_FAR / _CENTRE)
+        blocks = torch.linspace(-half, half, self.nodes // CELLS + 1, dtype=torch.float64)
+        edges = (_CENTRE * blocks.sinh()).to(times.device)
+        return incidences(cdfs, short, edges, first.position(times), at_once)
 
     def predict(self, p_y: Any) -> Tensor:
         """The incidence of the first cause by the horizon, float64."""
@@ -109,3 +111,21 @@ class CompetingRisks(Several):
                 f"revenue {revenue} must be one that hastens {self.names[0]!r} or delays others, "
                 f"got directions {[own, *others]} of {self.names}"
             )
+
+
+def _is_short(part: Any, times: Tensor) -> Tensor:
+    """Whether blocks are short beside the spread of a latent time, whatever the revenues, [E, ...].
+
+    Then the derivative of the polynomial through its distribution function is positive at the
+    nodes, for up to three alternatives of three costs of a built-in family.
+
+    :param times: lower ends, middles and upper ends of the blocks, [3, E, ...].
+    """
+    event, axis, at = part.curve.event, part.units.axis, part.units.position(times)
+    width = at[2] - at[0]
+    if event.standard is None:
+        return torch.zeros_like(width, dtype=torch.bool)
+    costs = range(-event.cost_event_dim, 0)
+    steepness = (part.axis(at)[1] / event.base_dist.scale).amax((0, *costs))
+    bends = torch.hypot(at[1][..., None] - axis.knots, math.pi * axis.widths)
+    return (width * steepness < _SHORT) & (width[..., None] < bends).all(-1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def made(
     names = "abc"[: len(directions)]
     x, r, time, cause = rows(200, causes=len(names))
     labels = np.array(["", *names])[cause]
-    response = CompetingRisks([*names], directions, **more)
+    response = CompetingRisks([*names], directions, **{"nodes": 256, **more})
     sizes = {"members": 3} if family is MemberGCM else {"num_samples": 16, "z_dim": 2}
     with zoo.default_dtype(dtype):
         model = family(3, 2, response=response, hidden=4, **sizes)
@@ -52,40 +53,73 @@ def made(
 
 
 def lognormals(*parts: tuple[float, float]) -> Callable[[Tensor], list[Tensor]]:
-    """Distribution functions of latent times with these medians and spreads of the logarithm."""
+    """Distribution functions of latent times with these medians and spreads, by log t."""
     own = [stats.lognorm(spread, scale=median) for median, spread in parts]
-    return lambda at: [torch.from_numpy(np.atleast_1d(one.cdf(at.numpy()))) for one in own]
+    return lambda at: [torch.from_numpy(np.atleast_1d(one.cdf(at.exp().numpy()))) for one in own]
 
 
-def summed(cdfs: Any, count: int) -> Tensor:
-    nodes = torch.linspace(-10.0, 10.0, count).double().exp()
-    return torch.stack([*incidences(cdfs, nodes, TIMES, 64)])
+def summed(cdfs: Any, blocks: int, short: bool = True, at: Tensor = TIMES) -> Tensor:
+    edges = torch.linspace(-10.0, 10.0, blocks + 1).double()
+
+    def every(low: Tensor, _: Tensor) -> Tensor:
+        return torch.full(low.shape, short)
+
+    return torch.stack([*incidences(cdfs, every, edges, at.log(), 64)])
 
 
-def test_incidences_are_integrals_and_add_up_to_the_last_bit() -> None:
+def integral(k: int, t: float, parts: Sequence[tuple[float, float]]) -> float:
+    """The incidence of cause k by t, by adaptive quadrature over log t."""
+    own, *others = (stats.norm(math.log(m), s) for m, s in (parts[k], *parts[:k], *parts[k + 1 :]))
+    low, high = own.ppf(1e-300), min(math.log(t), own.isf(1e-300)) if t else -math.inf
+    if high <= low:
+        return 0.0
+    options: Any = {"epsabs": 1e-15, "epsrel": 1e-12, "limit": 2000}
+    points = np.clip(own.ppf([1e-9, 0.01, 0.5, 0.99]), low, high)
+
+    def density(u: float) -> Any:
+        return own.pdf(u) * math.prod(other.sf(u) for other in others)
+
+    return float(integrate.quad(density, low, high, points=points, **options)[0])
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ((1.0, 0.6), (1.4, 0.9)),
+        ((1.0, 0.3), (30.0, 0.4)),  # the other one hardly ever comes first
+        ((2.0, 1.5), (0.2, 0.35), (1.0, 0.8)),
+    ],
+)
+def test_incidences_are_integrals_in_tails_too_and_add_up(parts: Any) -> None:
+    found = summed(lognormals(*parts), 100)
+    for t, each in zip(TIMES.tolist(), found, strict=True):
+        for k in range(len(parts)):
+            assert each[k].item() == pytest.approx(integral(k, t, parts), abs=1e-10)
+        none = math.prod(stats.lognorm(spread, scale=median).sf(t) for median, spread in parts)
+        assert each[-1].item() == pytest.approx(none, abs=1e-11)
+    torch.testing.assert_close(found.sum(1), torch.ones(len(TIMES)).double(), rtol=0, atol=1e-11)
+
+
+def test_the_error_falls_with_the_square_of_long_blocks_and_at_once_in_short_ones() -> None:
     parts = ((1.0, 0.6), (1.4, 0.9))
-    found, finer = (summed(lognormals(*parts), count) for count in (2000, 8000))
-    one, two = (stats.lognorm(spread, scale=median) for median, spread in parts)
-    for t, each, fine in zip(TIMES.tolist(), found, finer, strict=True):
-        end = min(t, 1e3)
-        options: Any = {"epsabs": 1e-13, "limit": 500, "points": [0.2, 1.0, 3.0] if end else None}
-        wanted = integrate.quad(lambda u: one.pdf(u) * two.sf(u), 0.0, end, **options)[0]
-        assert each[0].item() == pytest.approx(wanted, abs=4e-6)
-        assert fine[0].item() == pytest.approx(wanted, abs=3e-7)  # a sixteenth of that
-        assert each[2].item() == pytest.approx(one.sf(t) * two.sf(t), abs=2e-9)
-    assert torch.equal(found.sum(1), torch.ones(len(TIMES)).double())
-    three = summed(lognormals(*parts, (2.0, 0.3)), 2000)
-    assert (three.sum(1) - 1.0).abs().max() < 4e-9
+    rows = [[integral(k, t, parts) for k in (0, 1)] for t in TIMES.tolist()]
+    wanted = torch.tensor(rows, dtype=torch.float64)
+    errors = {}
+    for short in (False, True):
+        for blocks in (20, 40, 80):
+            found = summed(lognormals(*parts), blocks, short)
+            errors[short, blocks] = (found[:, :2] - wanted).abs().max().item()
+            assert torch.equal(found.sum(1), torch.ones(len(TIMES)).double())
+    assert 3.0 < errors[False, 40] / errors[False, 80] < 5.0
+    assert errors[True, 20] < 1e-9
+    assert errors[True, 80] < 1e-10 < 1e-6 < errors[False, 80]
 
 
 def test_times_of_a_call_do_not_depend_on_the_others() -> None:
-    cdfs = lognormals((1.0, 0.6), (1.4, 0.9))
-    nodes = torch.linspace(-10.0, 10.0, 300).double().exp()
-    for at_once in (1, 7, 1000):
-        whole = torch.stack([*incidences(cdfs, nodes, TIMES, at_once)])
-        for t, each in zip(TIMES, whole, strict=True):
-            (alone,) = incidences(cdfs, nodes, t.reshape(1), 64)
-            assert torch.equal(each, alone)
+    whole = summed(lognormals((1.0, 0.6), (1.4, 0.9)), 40)
+    for place in range(len(TIMES)):
+        alone = summed(lognormals((1.0, 0.6), (1.4, 0.9)), 40, at=TIMES[place : place + 1])
+        assert torch.equal(whole[place], alone[0])
 
 
 def test_what_hastens_a_cause_raises_its_incidence_and_lowers_that_of_others() -> None:
@@ -107,18 +141,27 @@ def test_what_hastens_a_cause_raises_its_incidence_and_lowers_that_of_others() -
                     assert (sign * (high - low)[..., k] >= 0.0).all(), (directions, dtype, step)
 
 
-def test_a_density_is_the_slope_of_an_incidence_and_a_hazard_that_over_survival() -> None:
-    for family in (GCM, MemberGCM):
-        model = made(family, nodes=4096)
+def test_incidences_are_integrals_of_the_density_and_a_hazard_is_that_over_survival() -> None:
+    """The density is computed by other means than the distribution functions."""
+    shares, weights = np.polynomial.legendre.leggauss(12)
+    ends = np.linspace(-25.0, math.log(0.6), 121)
+    places = (ends[:-1, None] + np.diff(ends)[:, None] * (0.5 + 0.5 * shares)).ravel()
+    widths = (np.diff(ends)[:, None] * 0.5 * weights).ravel()
+    for family, directions in ((GCM, ALONE), (MemberGCM, THREE)):
+        names = [*directions]
+        model = made(family, directions, nodes=2048)
         x, r, *_ = rows(3, seed=2)
-        p_y, t, step = model.predictive(x, r), 0.6, 1e-3
-        ends = p_y.incidence([t - step, t + step])
-        slope = (ends[:, 1] - ends[:, 0]) / (2.0 * step)
-        for k, name in enumerate("ab"):
-            seen = SurvivalTimes.competing([t] * 3, [name] * 3, causes=["a", "b"])
-            torch.testing.assert_close(p_y.log_prob(seen).exp(), slope[:, k], rtol=1e-3, atol=1e-6)
-        hazard = slope / p_y.survival([t])
-        torch.testing.assert_close(p_y.hazard([t])[:, 0], hazard, rtol=1e-3, atol=1e-6)
+        p_y, found = model.predictive(x, r), model.predictive(x, r).incidence([0.6])[:, 0]
+        many = len(places)
+        dense = model.predictive(x.repeat_interleave(many, 0), r.repeat_interleave(many, 0))
+        for k, name in enumerate(names):
+            seen = SurvivalTimes.competing(np.tile(np.exp(places), 3), [name] * 3 * many, names)
+            density = dense.log_prob(seen).exp().reshape(3, many).double()
+            wanted = density @ torch.from_numpy(np.exp(places) * widths)
+            torch.testing.assert_close(found[:, k], wanted, rtol=0, atol=1e-9)
+            at = SurvivalTimes.competing([0.6] * 3, [name] * 3, names)
+            hazard = p_y.log_prob(at).exp() / p_y.survival([0.6])[:, 0]
+            torch.testing.assert_close(p_y.hazard([0.6])[:, 0, k], hazard, rtol=1e-8, atol=0)
 
 
 def test_draws_have_the_incidences() -> None:
@@ -158,6 +201,7 @@ def test_causes_are_named_and_others_are_refused() -> None:
     times = SurvivalTimes.competing([1.0, 2.0, 3.0], [2.0, 0.0, 1.0])
     assert [*times] == ["1", "2"]
     assert times["2"].is_exact.tolist() == [True, False, False]
+    assert CompetingRisks([1, 2], {1: [1], 2: [0]}).directions_of == {"1": [1], "2": [0]}
     none = SurvivalTimes.competing([1.0, 2.0], [None, "b"], causes=["a", "b"])
     assert none["a"].is_exact.tolist() == [False, False]
     for labels in (
@@ -178,6 +222,7 @@ def test_causes_are_named_and_others_are_refused() -> None:
         (lambda: SurvivalTimes.competing([1.0, 2.0], [0, None]), "must have a cause in some row"),
         (lambda: SurvivalTimes.competing([-1.0, 2.0], [1, 0]), "time must be at least 0"),
         (lambda: CompetingRisks(["a"]), "causes must be two or more different names"),
+        (lambda: CompetingRisks([1, "1"]), "causes must be two or more different names"),
         (lambda: CompetingRisks("ab"), "causes must be two or more different names"),
         (lambda: CompetingRisks(["a", "b"], {"c": [1]}), r"directions\['c'\] must"),
         (lambda: model.predictive(x, r).incidence([-1.0]), "times must be .* at least 0"),

@@ -35,8 +35,11 @@ def named(split: str) -> Splits:
 
 
 def but_the_seed(fit: Fit) -> Fit:
-    """What fits have in common whose seeds are trained side by side, ten at a time."""
-    return replace(fit, seed=fit.seed // 10)
+    """What fits have in common whose seeds are trained side by side, ten at a time.
+
+    The name of a split may be the seed of what is simulated or drawn.
+    """
+    return replace(fit, split="", seed=fit.seed // 10)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ def test_truths_are_those_of_the_outcomes(part, monkeypatch):
     monkeypatch.setattr(stories, "Data", Seen)
     method = stories.PARTS[part][1][0]
     fits = [Fit("stories", part, "", "simulated", str(seed), seed, method, "{}") for seed in (3, 4)]
+    assert stories.STUDY.together(fits[0]) == stories.STUDY.together(fits[1])
     for scores in stories.run(fits):
         # The best score of all is that of the truth.
         assert scores["log score"] < scores["log score of the truth"] < 0.0

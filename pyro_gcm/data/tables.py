@@ -11,7 +11,7 @@ import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import count
+from itertools import chain, count
 from numbers import Integral, Real
 from typing import Any
 
@@ -28,6 +28,8 @@ from pyro_gcm._utils.validation import InvalidValue, as_tensor, shown, without_t
 _TIMES = ("Datetime", "Date", "Time", "Duration")
 OF_TIME = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 _EXACT = 2**53  # float64 holds every integer of this size
+#: Types that a list of values, and its values, have where nothing has to be found out.
+_LISTS, _PLAIN = {list, tuple}, {bool, int, float, str, type(None)}
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,8 @@ def read_table(table: Any, estimator: Any = None) -> Table:
     """
     from sklearn.utils.validation import check_array
 
+    if (read := _of_values(table)) is not None:
+        return read
     table = _named(_array("X", table), "X")
     names: Sequence[str] | None = None
     frame: Any = table if isinstance(table, pd.DataFrame) else as_frame(table)
@@ -134,6 +138,35 @@ def read_table(table: Any, estimator: Any = None) -> Table:
         series = series if series.dtype.kind in "biuf" else map(pd.Series, series)
     labels = zip(series, names or count(), strict=False)
     return Table([_column(values, f"column {label!r}") for values, label in labels], names)
+
+
+def _of_values(table: Any) -> Table | None:
+    """The columns of records, of rows or of lists by name, or None unless all values are plain.
+
+    A frame in between would say the same of them, and takes milliseconds for a row.
+    """
+    keys: list[Any] | None = None
+    columns: Sequence[Any] = []
+    kinds = {*map(type, table)} if type(table) is list else set()
+    if type(table) is dict:
+        keys, columns = [*table], [*table.values()]
+    elif kinds == {dict}:
+        keys = [*dict.fromkeys(chain.from_iterable(table))]
+        columns = [[row.get(key) for row in table] for key in keys]
+    elif kinds and kinds <= _LISTS and len({*map(len, table)}) == 1:
+        columns = [*zip(*table, strict=True)]
+    names = None if keys is None else [*map(str, keys)]
+    if not columns or not {*map(type, columns)} <= _LISTS or len({*map(len, columns)}) > 1:
+        return None
+    if not (found := {*map(type, chain.from_iterable(columns))}) or not found <= _PLAIN:
+        return None
+    if names is not None and len({*names}) < len(names):
+        return None
+    labels = zip(columns, names or count(), strict=False)
+    read = [_of_objects(values, f"column {label!r}") for values, label in labels]
+    # Beside a missing value a frame has lost the digits of whole numbers that are this large.
+    large = any(column.numbers is not None and column.labels is not None for column in read)
+    return None if large else Table(read, names)
 
 
 def as_frame(table: Any, name: str = "X") -> Any:

@@ -125,13 +125,20 @@ class EventForms(Expandable):
         zero, one = probabilities(*self._parameters())
         return zero.expand(self.batch_shape), one.expand(self.batch_shape)
 
-    def _parameters(self, kind: torch.dtype = torch.float64) -> tuple[Any, ...]:
-        """What the functions of `event_products` read, for products of a type."""
+    def _parameters(
+        self, kind: torch.dtype = torch.float64, steepness: Tensor | None = None
+    ) -> tuple[Any, ...]:
+        """What the functions of `event_products` read, for products of a type.
+
+        :param steepness: 1 / scale, if it is known.
+        """
         point, loc = self.point, self.base_dist.loc
         if isinstance(self.cost, Tensor):  # r > c is -r < -c, and the family is symmetric
             point, loc = -point, -loc
         several = self.cost_event_dim == 2
-        return self.standard, several, kind, point, loc, self.base_dist.scale, self.logits
+        inverted = steepness is not None
+        scale = steepness if inverted else self.base_dist.scale
+        return self.standard, several, kind, inverted, point, loc, scale, self.logits
 
     def probit64(self) -> Tensor:
         """Phi^-1(Pr(y = 1)) in float64, of shape `batch_shape`.

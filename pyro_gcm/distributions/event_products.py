@@ -64,12 +64,14 @@ def _evaluate(
     standard: StandardFamily,
     alternatives: bool,
     kind: torch.dtype,
+    inverted: bool,
     point: Tensor,
     loc: Tensor,
     scale: Tensor,
     logits: Tensor | None,
 ) -> _Parts:
-    inverse, far = scale.to(kind).reciprocal(), _LIMITS[kind].far
+    scale, far = scale.to(kind), _LIMITS[kind].far
+    inverse = scale if inverted else scale.reciprocal()
     # Infinite points become finite ones, whose first and second derivatives are 0.
     u = (point.to(kind) - loc.to(kind)).clamp_(-far, far).mul_(inverse)
     up, down = standard.tails(u)
@@ -99,11 +101,14 @@ def _gradients(ctx: Any, inputs: tuple[Tensor, ...], parts: _Parts, by_row: Tens
     point, loc, scale, logits = inputs
     far = _LIMITS[parts.u.dtype].far
     by_u = ctx.options[0].pull(by_row.unsqueeze(-1), parts.u, parts.up, parts.down)
-    by_point = by_u.mul_(parts.inverse)
     by_loc = by_scale = by_logits = None
     for_point, for_loc, for_scale, for_logits = ctx.needs_input_grad[-4:]
+    by_point = by_u * parts.inverse
     if for_scale:
-        by_scale = -_like(scale, by_point * parts.u.clamp(-far, far))
+        finite = parts.u.clamp(-far, far)
+        inverted = ctx.options[3]
+        by_scale = by_u * finite.div_(parts.inverse) if inverted else -by_point * finite
+        by_scale = _like(scale, by_scale)
     if for_logits:
         by_logits = -_like(logits, by_row * torch.sigmoid(logits.to(by_row.dtype)))
     if for_loc:
@@ -116,7 +121,7 @@ class _Probabilities(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
-        ctx.options, inputs = inputs[:3], inputs[3:]
+        ctx.options, inputs = inputs[:4], inputs[4:]
         parts = _evaluate(*ctx.options, *inputs)
         ctx.save_for_backward(*inputs, *parts)
         return parts.zero, parts.one
@@ -129,7 +134,7 @@ class _Probabilities(torch.autograd.Function):
         if ctx.options[1]:
             tiny = _LIMITS[ctx.options[2]].tiny
             by_one = (by_one * parts.zero).unsqueeze(-1) / parts.miss.clamp_min(tiny)
-        return None, None, None, *_gradients(ctx, inputs, parts, by_one * parts.hit)
+        return None, None, None, None, *_gradients(ctx, inputs, parts, by_one * parts.hit)
 
 
 class _LogProbability(torch.autograd.Function):
@@ -140,7 +145,7 @@ class _LogProbability(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, value: Tensor, *inputs: Any) -> tuple[Tensor, Tensor]:
-        ctx.options, inputs = inputs[:3], inputs[3:]
+        ctx.options, inputs = inputs[:4], inputs[4:]
         parts, happened = _evaluate(*ctx.options, *inputs), value > 0.5
         p = torch.where(happened, parts.one, parts.zero)
         q = torch.where(happened, parts.zero, parts.one)
@@ -160,11 +165,11 @@ class _LogProbability(torch.autograd.Function):
             by_row = (by_none.unsqueeze(-1) * parts.hit) / parts.miss.clamp_min(tiny)
         else:
             by_row = grad_outputs[0] * torch.where(happened, 1.0, -parts.one / zero)
-        return None, None, None, None, *_gradients(ctx, inputs, parts, by_row)
+        return None, None, None, None, None, *_gradients(ctx, inputs, parts, by_row)
 
 
-#: (family, whether there are alternatives, type of the products, point, loc, scale, logits) ->
-#: Pr(y = 0) and Pr(y = 1).
+#: (family, whether there are alternatives, type of the products, whether scale is 1 / scale, point,
+#: loc, scale, logits) -> Pr(y = 0) and Pr(y = 1).
 probabilities = _Probabilities.apply
 #: (value, and the same) -> log Pr(y = value) and Pr(y = value), the latter without a gradient.
 log_probability = _LogProbability.apply

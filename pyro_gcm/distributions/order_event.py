@@ -94,8 +94,9 @@ class OrderEvent(EventForms, BinaryOutcome):
         and relative where it is not 0; where a product nears its smallest number it is `log_prob`.
         """
         single = self.standard is LOGISTIC and not in_transform() and torch.is_grad_enabled()
-        parameters = self._parameters(torch.float32) if single else ()
-        if any(p.dtype != torch.float32 for p in parameters[3:] if p is not None) or not single:
+        steepness = getattr(self.base_dist, "steepness", None)  # of members
+        parameters = self._parameters(torch.float32, steepness) if single else ()
+        if any(p.dtype != torch.float32 for p in parameters[4:] if p is not None) or not single:
             return self.log_prob(value)
         self._check(value)
         log_p, p = log_probability(value, *parameters)

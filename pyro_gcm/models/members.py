@@ -25,7 +25,7 @@ from pyro_gcm.inference.reading import Plan
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.build import ResponseName, cost_shape_of
 from pyro_gcm.models.gcm import GCM, JOINT_PARTS
-from pyro_gcm.nets.members import MemberEncoder, gather_values
+from pyro_gcm.nets.members import MemberEncoder, gather_values, parts_of
 from pyro_gcm.nets.networks import ConstantCategorical, widths_of
 from pyro_gcm.nets.revenue_maps import member_map
 from pyro_gcm.responses import Continuous, Response, Survival
@@ -239,6 +239,12 @@ class MemberGCM(GCM):
 
     # The story: what is read of x, and which map r goes through, depend on the member
 
+    def z_dist(self, x: Tensor | None) -> Any:
+        """p(z), with the batch shape of x [B, x_dim]."""
+        if x is None:
+            raise ValueError("x must be given: there is a z for each of its rows")
+        return self.z_prior(x)
+
     def covariates(self, z: Tensor, x: Tensor) -> Tensor:
         """z and the member's encoding e_z(x) of x [B, x_dim], [..., B, K + H]."""
         return self.encoder(z, self.x_standardizer(x))
@@ -254,7 +260,8 @@ class MemberGCM(GCM):
         mapped = super().mapped(r)
         if covariates is None:
             return mapped
-        return gather_values(mapped.movedim(1, 0), covariates[..., : self.members])
+        z, _ = parts_of(covariates, self.members)
+        return gather_values(mapped.movedim(1, 0), z)
 
     def _make_map(self, given: Any, seed: int, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
         """The map that is named, or splines for each member."""

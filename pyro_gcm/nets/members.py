@@ -86,7 +86,10 @@ class MemberEncoder(nn.Module):
         """z and e_z(x) for one-hot z [..., B or 1, K] and x [B, x_dim], [..., B, K + H]."""
         own = gather_values(self.every(x), z)
         z = z.to(own)
-        return torch.cat([z.expand(*own.shape[:-1], -1), own], -1)
+        whole = torch.cat([z.expand(*own.shape[:-1], -1), own], -1)
+        if torch.is_grad_enabled():
+            whole.parts = z, own  # type: ignore[attr-defined]
+        return whole
 
 
 @recorded("nets.MemberCosts")
@@ -125,20 +128,33 @@ class MemberCosts(nn.Module):
 
     def forward(self, covariates: Tensor) -> Any:
         """The costs for [..., B, K + H], with batch shape [..., B]."""
-        z, own = covariates.tensor_split([self.members], -1)
+        z, own = parts_of(covariates, self.members)
         both = _by_member(self.layer, z, own)
         if torch.is_grad_enabled():  # rows are side by side
             loc, raw = (part.mT for part in both.mT.unflatten(-2, (2, -1)).unbind(-3))
         else:
             loc, raw = both.chunk(2, -1)
-        scale = 1.0 / (nn.functional.softplus(raw + self._SHIFT) + self._LEAST)
         shape = (*loc.shape[:-1], *self.event_shape)
+        steepness = (nn.functional.softplus(raw + self._SHIFT) + self._LEAST).reshape(shape)
         # What makes a cost dearer, a higher location, is a smaller increment.
         at = "loc" if "loc" in self.family.arg_constraints else "increment"
         place = loc if at == "loc" else nn.functional.softplus(-loc)
-        parameters = {at: place.reshape(shape), "scale": scale.reshape(shape)}
+        parameters = {at: place.reshape(shape), "scale": 1.0 / steepness}
         costs = self.family(**parameters, validate_args=False)
+        costs.steepness = steepness  # for training, which need not invert it twice
         return costs.to_event(len(self.event_shape))
+
+
+def parts_of(covariates: Tensor, members: int) -> tuple[Tensor, Tensor]:
+    """z and e_z(x), of both together; in training those that were put together.
+
+    So the gradient does not go through copies.
+    """
+    parts: tuple[Tensor, Tensor] | None = getattr(covariates, "parts", None)
+    if parts is None or covariates._version:  # changed in place
+        z, own = covariates.tensor_split([members], -1)
+        parts = z, own
+    return parts
 
 
 def _columns(values: Tensor, index: Tensor) -> Tensor:
@@ -262,8 +278,12 @@ def _is_every_member(z: Tensor, members: int) -> bool:
     """Whether one-hot z [..., B or 1, K] is every member in turn, along its first dimension."""
     if in_transform() or z.dim() < 3 or len(z) != members or z.shape[1:-1].numel() != z.shape[-2]:
         return False
-    # Predictions take them in turn, and an exported program cannot ask.
-    return torch.compiler.is_compiling() or z.diagonal(dim1=0, dim2=-1).amin().item() == 1.0
+    if torch.compiler.is_compiling():  # of predictions, which take them in turn
+        return True
+    if not hasattr(z, "is_every"):  # the same tensor is asked for three times in a step
+        z.is_every = z.diagonal(dim1=0, dim2=-1).amin().item() == 1.0  # type: ignore[attr-defined]
+    known: bool = z.is_every  # type: ignore[attr-defined]
+    return known
 
 
 def gather_values(values: Tensor, z: Tensor) -> Tensor:

@@ -49,7 +49,7 @@ class PositiveLinear(nn.Module):
     @property
     def weight(self) -> Tensor:
         """The weights P(W), [(G,) K, m]."""
-        return nn.functional.softplus(10.0 * self.raw_weight) / 10.0
+        return nn.functional.softplus(self.raw_weight, beta=10.0)
 
     def forward(self, r: Tensor) -> Tensor:
         """[..., m] -> [..., (G,) K]; in training rows [B, m] are side by side in memory."""
@@ -174,12 +174,17 @@ class PiecewiseLinear(nn.Module):
 
     def forward(self, r: Tensor) -> Tensor:
         """[..., m] -> [..., (G,) K]."""
-        spline = self.units(self._ramps(r))
+        if torch.is_grad_enabled():  # ramps are from 0 to 1, and need no float64
+            spline = self._ramps(r).sub_(self.units.loc).div_(self.units.scale)
+        else:
+            spline = self.units(self._ramps(r))
         return self.linear(spline if self.flat else torch.cat([self._line(r), spline], dim=-1))
 
     def _line(self, r: Tensor) -> Tensor:
         if not self.squash:
             return r
+        if torch.is_grad_enabled():
+            return _LONG * nn.functional.softsign(r / _LONG)
         # Each step rises with the one before, which a quotient of two that rise need not.
         wide = r.double().clamp(-_FAR, _FAR)
         below = wide < 0.0

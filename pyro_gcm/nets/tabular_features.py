@@ -264,5 +264,4 @@ def ramps(values: Tensor, knots: Tensor, slopes: Tensor) -> Tensor:
     :param knots: [m, J + 1]; `slopes`: [m, J], from `slopes_between`.
     """
     low, high = knots[:, :-1], knots[:, 1:]
-    inside = torch.minimum(torch.maximum(values.unsqueeze(-1), low), high)
-    return (inside - low) * slopes
+    return values.unsqueeze(-1).clamp(low, high).sub_(low).mul_(slopes)

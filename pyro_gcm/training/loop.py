@@ -18,7 +18,7 @@ from pyro_gcm._utils.files import digest, undamaged, write_file
 from pyro_gcm._utils.torch_state import Randomness, evaluating
 from pyro_gcm._utils.validation import warn_user
 from pyro_gcm.training.batches import Batches, Workers
-from pyro_gcm.training.options import AveragedWeights, TrainingOptions
+from pyro_gcm.training.options import AveragedWeights, TrainingOptions, clip_gradients
 from pyro_gcm.training.result import Diverged, FitResult
 
 #: Function of a batch.
@@ -175,7 +175,7 @@ class Training:
                     raise RuntimeError(message)
                 warn_user(message)
             self.workers.add_gradients(self.weights, loss, rows / len(batch[0]))
-            norm = nn.utils.clip_grad_norm_(self.weights, self.options.clip_norm or math.inf)
+            norm = clip_gradients(self.weights, self.options.clip_norm or math.inf)
             if loss.device.type == "cpu" and not (math.isfinite(loss) and math.isfinite(norm)):
                 self._check_finite(float(loss), float(norm), "before")
             self.optimizer.step()

@@ -27,25 +27,67 @@ Schedule = Callable[[Optimizer, int], Any] | ScheduleName | None
 _ASIDE = {"device", "progress", "checkpoint", "callback"}
 
 
+@torch.no_grad()
+def _step(optimizer: Any) -> None:
+    """Change the parameters that have a gradient."""
+    for group in optimizer.param_groups:
+        of_type: dict[torch.dtype, list[tuple[Tensor, ...]]] = {}
+        for p in group["params"]:
+            if p.grad is None:
+                continue
+            if not (state := optimizer.state[p]):
+                state |= {"step": torch.zeros((), device=p.device)}
+                state |= {"exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
+            moments = state["exp_avg"], state["exp_avg_sq"], state["step"]
+            of_type.setdefault(p.dtype, []).append((p, p.grad, *moments))
+        how = {name: group[name] for name in ("lr", "eps", "weight_decay")}
+        how["beta1"], how["beta2"] = group["betas"]
+        for same in of_type.values():
+            *values, steps = map(list, zip(*same, strict=True))
+            torch._foreach_add_(steps, 1.0)
+            optimizer.update(*values, [], steps, amsgrad=False, maximize=False, **how)
+
+
 class _Fused(Optimizer):
+    """torch's fused update, without what `torch.optim` asks of each parameter in every step.
+
+    :param options: betas, eps and weight_decay.
+    """
+
     def __init__(self, params: Any, lr: float = 0.001, **options: Any) -> None:
+        if others := options.keys() - {"betas", "eps", "weight_decay"}:
+            raise TypeError(f"{type(self).__name__} has no {min(others)}: use torch.optim")
         chosen: Any = {"lr": lr, "fused": True, **options}
         super().__init__(params, **chosen)
 
     add_param_group = inspect.unwrap(Optimizer.add_param_group)
     zero_grad = inspect.unwrap(Optimizer.zero_grad)
+    step: Any = _step
+    step.hooked = True  # so that torch wraps no profiler around it
 
 
 class Adam(_Fused, torch.optim.Adam):
     """`torch.optim.Adam(fused=True)`, with weight decay as part of the gradient."""
 
-    step: Any = torch.no_grad()(inspect.unwrap(torch.optim.Adam.step))
+    update = staticmethod(torch._fused_adam_)
 
 
 class AdamW(_Fused, torch.optim.AdamW):
     """`torch.optim.AdamW(fused=True)`, with decoupled weight decay."""
 
-    step: Any = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))
+    update = staticmethod(torch._fused_adamw_)
+
+
+@torch.no_grad()
+def clip_gradients(parameters: Iterable[nn.Parameter], bound: float) -> Tensor:
+    """The norm of all gradients together, which are scaled down to a bound above which it is.
+
+    As `torch.nn.utils.clip_grad_norm_`, in a third of its time for parameters of one device.
+    """
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    norm = torch.stack(torch._foreach_norm(gradients)).norm()
+    torch._foreach_mul_(gradients, (bound / (norm + 1e-6)).clamp_(max=1.0))
+    return norm
 
 
 def flat(optimizer: Optimizer, steps: int) -> Any:

@@ -156,6 +156,43 @@ def test_numbers_beside_text_in_lists_of_rows_stay_numbers() -> None:
     assert [code.kind for code in fitted.encoding_.columns] == ["number"] * 3 + ["category"]
 
 
+PLAIN = {
+    "numbers": [[1.5, 2.0], [1, 2], [True, False], [1, None], [1.5, float("nan")], [True, 2.5]],
+    "text": [["a", "b"], ["", None], ["1", "2"], ["a", float("nan")]],
+    "nothing": [[None, None], [float("nan"), None]],
+    "large": [[2**60 + 1, 3], [2**60 + 1, None], [2**70, 1]],
+    "refused": [["a", 1.0], [1.0, float("inf")], [datetime.date(2024, 1, 2), None], [1j, 1.0]],
+}
+
+
+def test_plain_values_are_read_as_a_frame_of_them() -> None:
+    def read(table: object) -> object:
+        try:
+            columns = read_table(table)
+        except (TypeError, ValueError) as error:
+            return type(error), str(error)
+        return columns.names, [
+            (c.label, c.numbers is None, c.as_labels().tolist(), c.categorical) for c in columns
+        ]
+
+    for kind, each in PLAIN.items():
+        for values in each:
+            table = {"a": values, 7: [1.0, 2.0]}
+            records = [
+                dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)
+            ]
+            frame = read(pd.DataFrame(table))
+            assert isinstance(frame[0], type) == (kind == "refused"), values
+            assert read(table) == read(records) == frame, values
+            unnamed = [list(row.values()) for row in records]
+            assert read(unnamed) == read(np.array(unnamed, dtype=object)), values
+    partly = [{"a": 1.0}, {"b": "x", "a": 2.0}]
+    assert read(partly) == read(pd.DataFrame(partly))
+    for wrong in ({}, [], [{}], {"a": []}, [[]], [[1.0], [1.0, 2.0]], [{1: 2.0, "1": 2.0}], [1.0]):
+        told = read(wrong)
+        assert isinstance(told[0], type), wrong
+
+
 def test_an_audit_reads_what_an_estimator_reads(model: GCMClassifier) -> None:
     X, _ = rows()
     for form in ("objects", "decimals", "mapping of series", "Arrow record batch", "nullable"):

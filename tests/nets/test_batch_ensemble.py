@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 import tabm
 import torch
+from pyro.distributions import Logistic
 from torch import Tensor
 from torch.nn.utils.parametrizations import weight_norm
 
 from pyro_gcm import GCM, MemberGCM
+from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.nets import MemberEncoder
 from pyro_gcm.nets.member_training import ThinnedReLU, planes
-from pyro_gcm.nets.members import FirstLayer, NextLayer, OwnLayer
+from pyro_gcm.nets.members import FirstLayer, MemberCosts, NextLayer, OwnLayer, parts_of
 
 K, BATCH, IN_DIM, WIDTH = 3, 5, 4, 6
 
@@ -106,6 +108,25 @@ def test_gradients_by_hand_are_those_of_differences() -> None:
         assert torch.autograd.gradcheck(function, inputs)
         assert torch.autograd.gradgradcheck(function, inputs)
     assert 0 < (thinned(torch.ones(1000)) == 0.0).sum() < 1000
+
+
+def test_what_a_step_spares_has_the_gradients_of_the_plain_way() -> None:
+    """z and e_z(x) as they were put together, and the steepness of costs in place of the scale."""
+    torch.manual_seed(3)
+    encoder, costs = MemberEncoder(7, K, (13, 9)), MemberCosts(Logistic, K, 9, (2, 3))
+    z, x, y = torch.eye(K)[:, None], torch.randn(32, 7), (torch.arange(32) % 2).float()
+    revenue, found = torch.randn(K, 32, 2, 3), []
+    for spares in (True, False):
+        whole = encoder(z, x)
+        p_c = costs(whole if spares else 1.0 * whole)
+        if not spares:
+            del p_c.base_dist.steepness
+        loss = OrderEvent(p_c, revenue).log_prob_for_loss(y).sum()
+        found.append(torch.autograd.grad(loss, [*encoder.parameters(), *costs.parameters()]))
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)
+    changed = encoder(z, x)
+    assert parts_of(changed, K)[0] is z
+    assert (parts_of(changed.add_(1.0), K)[0] == z.expand(-1, 32, -1) + 1.0).all()
 
 
 def test_members_are_trained_under_autocast_also_where_the_gradient_is_taken_outside() -> None:

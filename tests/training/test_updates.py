@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.training import Adam, AdamW
+from pyro_gcm.training.options import clip_gradients
 
 
 def make(optimizer: Any, **options: Any) -> tuple[list[torch.nn.Parameter], Any]:
@@ -49,6 +52,19 @@ def test_updates_and_state_are_those_of_torch() -> None:
         assert a["param_groups"] == b["param_groups"]
         for key, state in b["state"].items():
             assert all(torch.equal(a["state"][key][part], value) for part, value in state.items())
+
+
+def test_gradients_are_clipped_as_by_torch() -> None:
+    for bound in (0.5, 100.0, math.inf):
+        (mine, _), (theirs, _) = make(AdamW), make(AdamW)
+        for parameters in (mine, theirs):
+            set_gradients(parameters, 4)
+        norms = clip_gradients(mine, bound), torch.nn.utils.clip_grad_norm_(theirs, bound)
+        torch.testing.assert_close(*norms, check_dtype=False)
+        for one, other in zip(mine[1:], theirs[1:], strict=True):
+            torch.testing.assert_close(one.grad, other.grad)
+    with pytest.raises(TypeError, match="Adam has no amsgrad"):
+        make(Adam, amsgrad=True)
 
 
 # Averaged weights, and early stopping that keeps the mean prediction at the rate of y

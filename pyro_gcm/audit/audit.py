@@ -143,7 +143,7 @@ def called(
         except Exception as raised:  # predictors raise many types of errors for unsuitable inputs
             error = error or raised
         else:
-            return call, np.dtype(kind), max(8.0 * _eps(output), 2.0**-40)
+            return call, np.dtype(kind), rounding_of(output)
     raise ValueError(
         f"predictor {type(predictor).__name__} failed when it was called with rows of x and r: "
         f"{type(error).__name__}: {error}; audit_table takes predictors of one table"
@@ -213,8 +213,11 @@ def _call(
     return array, output
 
 
-def _eps(output: Any) -> float:
-    """The precision of predictions of a type of numpy's or torch's; 0 of integers."""
+def rounding_of(output: Any) -> float:
+    """The tolerance that predictions need of a type of numpy's or torch's; it may be integers."""
+    eps = 0.0
     if isinstance(output, torch.dtype):
-        return torch.finfo(output).eps if output.is_floating_point else 0.0
-    return float(np.finfo(output).eps) if output.kind == "f" else 0.0
+        eps = torch.finfo(output).eps if output.is_floating_point else 0.0
+    elif output.kind == "f":
+        eps = float(np.finfo(output).eps)
+    return max(8.0 * eps, 2.0**-40)

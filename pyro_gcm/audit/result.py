@@ -1,10 +1,10 @@
-"""The result of an audit: counts by search and by column, and the worst pair."""
+"""The result of an audit: counts by search and by column, the worst pair, and what is proved."""
 
 from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyro_gcm.audit.pairs import Array
 
@@ -46,6 +46,54 @@ class Witness:
         return self.low - self.high
 
 
+#: What the trees of a boosting model can prove, in falling order.
+VERDICTS = (
+    "proved for all rows",
+    "proved for all rows with the missing values and categories of these",
+    "proved for single moves of these rows",
+    "falls",
+    "no proof",
+)
+
+
+class TreeProof(NamedTuple):
+    """What the trees of a boosting model prove about their predictions.
+
+    :param verdict: one of `VERDICTS`: of single moves, one column of a row changes.
+    :param trees: their number; `steps`: over split values of constrained columns, in which no
+        prediction may fall.
+    :param reason: what was not settled, and why; or "".
+    :param pair: two rows, as the model takes them, between which its prediction falls from
+        `predictions[0]` to `predictions[1]`, each predicted alone; None of others than "falls".
+    :param row: the index of the row of the table from which the pair comes.
+    :param column: the one that differs; `values`: its two values.
+    """
+
+    verdict: str
+    trees: int = 0
+    steps: int = 0
+    reason: str = ""
+    pair: Any = None
+    predictions: tuple[float, float] | None = None
+    row: int | None = None
+    column: str = ""
+    values: tuple[float, float] | None = None
+
+    def summary(self) -> str:
+        """A sentence, and the pair that falls."""
+        text = f"trees: {self.verdict}"
+        if self.trees:
+            text += f" ({self.trees} trees, {self.steps} steps over values of their splits)"
+        text += f"; {self.reason}" if self.reason else ""
+        if self.predictions is None or self.values is None:
+            return text
+        (low, high), (first, last) = self.predictions, self.values
+        return (
+            f"{text}: a row like {self.row} of X, from {low:.9g} to {high:.9g} where each is alone"
+            f"\n  {self.column}: {first!r} -> {last!r}"
+        )
+
+
 @dataclass(frozen=True)
 class MonotonicityAudit:
     """The result of `audit_monotonicity`; the predictor `passed` if no pair was a violation.
@@ -67,6 +115,7 @@ class MonotonicityAudit:
         rows of the largest.
     :param x_names: names of the columns of x; `r_names`: those of r.
     :param event: the class whose probability was audited, where it is known, or "".
+    :param proof: what the trees of a boosting model prove; None of other predictors.
     """
 
     frame: pd.DataFrame
@@ -80,11 +129,12 @@ class MonotonicityAudit:
     x_names: tuple[str, ...]
     r_names: tuple[str, ...]
     event: str = ""
+    proof: TreeProof | None = None
 
     @property
     def passed(self) -> bool:
-        """Whether no violation was found, which does not prove that there is none."""
-        return self.violations == 0
+        """Whether no violation was found; that there is none is proved by `proof` alone."""
+        return self.violations == 0 and (self.proof is None or self.proof.pair is None)
 
     @property
     def pairs(self) -> int:
@@ -136,6 +186,8 @@ class MonotonicityAudit:
             textwrap.fill(f"searched: {self.searched}", 100, subsequent_indent="  "),
             self.frame.to_string(index=False, float_format=lambda v: f"{v:.3g}"),
         ]
+        if self.proof is not None:
+            lines.insert(1, self.proof.summary())
         if self.violations:
             table = self.by_column.drop(columns=["low", "high"])
             columns = table.to_string(index=False, float_format=lambda v: f"{v:.3g}")

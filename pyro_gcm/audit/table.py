@@ -7,17 +7,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 
 from pyro_gcm._utils.torch_state import one_thread
-from pyro_gcm._utils.validation import column_names, shown, told_once
+from pyro_gcm._utils.validation import column_names, number, positive_int, shown, told_once
 from pyro_gcm.audit.audit import audit_monotonicity, method_of
 from pyro_gcm.audit.concavity import ConcavityAudit, audit_concavity
-from pyro_gcm.audit.pairs import Array
-from pyro_gcm.audit.result import MonotonicityAudit
+from pyro_gcm.audit.proof import prove
+from pyro_gcm.audit.result import VERDICTS, MonotonicityAudit, TreeProof
+from pyro_gcm.audit.rows import MovedRows
+from pyro_gcm.audit.search import SEARCHES
+from pyro_gcm.audit.trees import Unreadable, read_forest
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+#: Pairs that are searched beside a proof for all rows, for what is around the trees.
+_PROVED_PAIRS = 3_000
 
 
 class AuditOptions(TypedDict, total=False):
@@ -46,6 +51,11 @@ def audit_table(
     A pair differs from a row of X in constrained columns alone. A value that is missing stays
     missing: nothing is promised between a missing value and another one.
 
+    Of a boosting model of LightGBM, XGBoost, CatBoost, YDF or scikit-learn (`HistGradientBoosting`)
+    the trees are read, too: they are constant between the values of their splits, so that `proof`
+    of the audit holds for every value. Where it holds for all rows, at most 3,000 pairs are
+    searched, for the code around the trees, and by default without "gradient".
+
     :param predictor: an estimator of scikit-learn, a Pipeline, or anything with `predict_proba`, of
         which the second of two columns is audited, or the event of a `GCMClassifier`, or `predict`,
         of one table; or a function of a table.
@@ -67,8 +77,13 @@ def audit_table(
     import pandas as pd
 
     as_read = getattr(predictor, "as_read", None)  # of the estimators of this package
-    table = _Table(X if as_read is None else as_read(X), predictor, directions)
-    function = table.function(_prediction(predictor))
+    table = MovedRows(X if as_read is None else as_read(X), predictor, directions)
+    predict = _prediction(predictor)
+    proof = _proof(predictor, predict, table, options)
+    if proof is not None and proof.verdict == VERDICTS[0]:
+        pairs = min(positive_int("pairs", options.get("pairs", _PROVED_PAIRS)), _PROVED_PAIRS)
+        options = {"searches": SEARCHES[:2], **options, "pairs": pairs}
+    function = table.function(predict)
     values = pd.DataFrame(table.values, columns=table.names)
     given: Any = {"dtype": "float64", **options}
     audit = audit_monotonicity(function, table.rows, values, increasing=table.signs, **given)
@@ -77,7 +92,21 @@ def audit_table(
         column = _event_column(predictor)
         event = str(predictor.classes_[1 if column is None else column])
     witness = worst and replace(worst, x=worst.x[:0])
-    return replace(audit, x_names=(), witness=witness, event=event)
+    return replace(audit, x_names=(), witness=witness, event=event, proof=proof)
+
+
+def _proof(
+    predictor: Any, predict: Any, table: MovedRows, options: AuditOptions
+) -> TreeProof | None:
+    """What the trees of a boosting model prove; None of other predictors."""
+    tolerance, progress = options.get("tolerance"), options.get("progress", True)
+    if tolerance is not None:
+        tolerance = number("tolerance", tolerance, 0.0)
+    try:
+        forest = read_forest(predictor, [*table.frame.columns])
+        return None if forest is None else prove(forest, predict, table, tolerance, progress)
+    except Unreadable as error:
+        return TreeProof(VERDICTS[-1], reason=str(error))
 
 
 @one_thread()
@@ -118,7 +147,7 @@ def audit_table_concavity(
             f"columns must be names or indices of columns of X, {known or count}, or those of "
             f"concave of the predictor, got {shown(wanted)}"
         )
-    table = _Table(read, predictor, [int(at in places) for at in range(count)])
+    table = MovedRows(read, predictor, [int(at in places) for at in range(count)])
     function, every = table.function(_prediction(predictor)), [*range(len(table.names))]
     options: Any = {"triples": triples, "tolerance": tolerance, "dtype": "float64"}
     options |= {"batch_size": batch_size, "seed": seed}
@@ -152,98 +181,3 @@ def _event_column(predictor: Any) -> int | None:
     steps = getattr(predictor, "steps", None)
     inner = steps[-1][-1] if steps else getattr(predictor, "best_estimator_", None)
     return getattr(predictor, "event_column_", None) if inner is None else _event_column(inner)
-
-
-class _Table:
-    """A table whose constrained columns are numbers beside it.
-
-    `values` [n, m] has the numbers, with the median in the place of a missing one.
-    """
-
-    def __init__(self, X: Any, predictor: Any, directions: Any) -> None:
-        import pandas as pd
-
-        from pyro_gcm.data.tables import as_frame, signs_of
-
-        self.frame, self.dtype = as_frame(X), None
-        self.labels = X.columns if isinstance(X, pd.DataFrame) else None
-        if self.frame is None:
-            array = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
-            self.dtype = np.result_type(array.dtype, np.float64)
-            self.frame = as_frame(pd.DataFrame(array))
-        columns = list(self.frame.columns)
-        if directions is None:
-            directions = _directions_of(predictor, columns)
-        signs = signs_of("directions", directions, len(columns), columns)
-        if not any(signs):
-            raise ValueError("directions must have +1 or -1 for one column at least, got only 0")
-        constrained = {name: sign for name, sign in zip(columns, signs, strict=True) if sign}
-        self.names, self.signs = [*constrained], [*constrained.values()]
-        self.levels: list[Sequence[Any] | None] = []
-        values = np.stack([self._numbers(name) for name in self.names], 1)
-        self.missing = np.isnan(values)
-        present = [v[~np.isnan(v)] for v in values.T]
-        if not any(len(np.unique(v)) > 1 for v in present):
-            raise ValueError(
-                f"X must have two values at least in one of the constrained columns {self.names}"
-            )
-        medians = [np.median(v) if len(v) else 0.0 for v in present]
-        self.values = np.where(self.missing, medians, values)
-
-    @property
-    def rows(self) -> Array:
-        """The number of each row, [n, 1]."""
-        return np.arange(len(self.values), dtype=np.float64)[:, None]
-
-    def function(self, predict: Any) -> Any:
-        """What predicts rows, by `rows` and `values`."""
-        return lambda x, r: predict(self.with_values(x[:, 0].astype(np.int64), r))
-
-    def _numbers(self, name: str) -> Array:
-        """A column as numbers, NaN where missing; positions of levels of an ordered category."""
-        from pyro_gcm.data.tables import read_table
-
-        # Alone: a predictor may take what no estimator of this package takes in other columns.
-        column = read_table(self.frame.select(name).to_native())[0]
-        self.levels.append(column.levels)
-        if column.numbers is not None:
-            return column.numbers
-        if column.levels is None:
-            raise ValueError(
-                f"{column.label} of X must have numbers or categories with an order, got text or "
-                f"categories, such as {next(filter(None, column.as_labels()))!r}"
-            )
-        position = {level: float(number) for number, level in enumerate(column.levels)}
-        return np.array([position.get(value, np.nan) for value in column.as_labels()])
-
-    def with_values(self, rows: npt.NDArray[np.int64], values: Array) -> Any:
-        """The table with these rows and these values of its constrained columns."""
-        values = np.where(self.missing[rows], np.nan, values)
-        import narwhals as nw
-
-        frame, series = self.frame[rows.tolist()], []
-        backend = nw.get_native_namespace(frame)
-        for name, levels, column in zip(self.names, self.levels, values.T, strict=True):
-            entries: Any = column
-            dtype: Any = nw.Float64
-            if levels is not None:
-                dtype, last = self.frame.get_column(name).dtype, len(levels) - 1
-                entries = [
-                    None if np.isnan(v) else levels[min(max(round(v), 0), last)] for v in column
-                ]
-            series.append(nw.new_series(name, entries, dtype, backend=backend))
-        table = frame.with_columns(*series).to_native()
-        if self.dtype is not None:
-            return table.to_numpy(self.dtype)
-        return table if self.labels is None else table.set_axis(self.labels, axis=1)
-
-
-def _directions_of(predictor: Any, columns: list[str]) -> Any:
-    """Those of a predictor, by name where X has the names of the columns of its training rows."""
-    directions = getattr(predictor, "directions_", getattr(predictor, "monotonic_cst", None))
-    if directions is None:
-        raise ValueError("directions must be given: the predictor has no monotonic_cst")
-    names = getattr(predictor, "feature_names_in_", None)
-    if names is None or isinstance(directions, Mapping) or set(names) - set(columns):
-        return directions
-    return dict(zip(names, directions, strict=True))

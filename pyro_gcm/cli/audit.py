@@ -38,7 +38,8 @@ def audit(
     Pairs of rows are compared that differ in constrained columns alone; the exit code is 1 if the
     prediction of one moves against its direction. An ordinal model is audited in its mean place, a
     model of three or more classes in the probability of the one that --positive named in fit. Of
-    columns with diminishing returns triples of rows are compared as well.
+    columns with diminishing returns triples of rows are compared as well, and of a boosting model
+    the trees say for which rows no prediction can fall.
 
     Example: pyro-gcm audit model/ data.csv --pairs 20000 --plot audit.png
 
@@ -172,7 +173,7 @@ def _record(audit: MonotonicityAudit) -> dict[str, Any]:
     """The result in a form that JSON supports."""
     counts = ("passed", "pairs", "ties", "rounding", "violations", "rate", "largest_drop")
     record = {name: getattr(audit, name) for name in (*counts, "tolerance")}
-    record |= {"by_search": audit.frame.to_dict("records"), "witness": None}
+    record |= {"by_search": audit.frame.to_dict("records"), "witness": None, "proof": None}
     record["by_column"] = audit.by_column.to_dict("records")
     if worst := audit.witness:
         of_pair = ("row", "search", "low", "high", "drop", "confirmed")
@@ -180,4 +181,8 @@ def _record(audit: MonotonicityAudit) -> dict[str, Any]:
         record["witness"]["x"] = dict(zip(audit.x_names, worst.x, strict=True))
         for name in ("r_low", "r_high"):
             record["witness"][name] = dict(zip(audit.r_names, getattr(worst, name), strict=True))
+    if audit.proof is not None:
+        record["proof"] = audit.proof._asdict() | {"pair": None}
+        if audit.proof.pair is not None:
+            record["proof"]["pair"] = audit.proof.pair.to_dict("records")
     return record

@@ -201,7 +201,41 @@ def _recorded_step(losses: Sequence[_Loss | _Story], bound: float | None) -> Cal
             with torch.enable_grad():  # points of a sequence are made, and kept, while none records
                 loss(*(column[0] for column in batch))
             mapped = vmap(of_copy, randomness="different")
-            programs[rows] = make_fx(mapped)(weights.detach(), *tensors).forward
+            recorded = make_fx(mapped)(weights.detach(), *tensors)
+            programs[rows] = _without_idle_views(recorded).forward
         return programs[rows](weights, *tensors)
 
     return step
+
+
+#: Operations whose result is what they were given, in another shape or order at most.
+_VIEWS = {
+    "detach.default",
+    "expand.default",
+    "transpose.int",
+    "view.default",
+    "_unsafe_view.default",
+}
+
+
+def _without_idle_views(program: Any) -> Any:
+    """A recorded program whose views are none of their own source: half of its steps were such."""
+
+    def is_view(node: Any) -> bool:
+        return str(node.target).removeprefix("aten.") in _VIEWS
+
+    def layout(node: Any) -> Any:
+        meta = node.meta["tensor_meta"]
+        return meta.shape, meta.stride, meta.dtype
+
+    for node in filter(is_view, program.graph.nodes):
+        source = node.args[0]
+        while layout(source) != layout(node) and is_view(source):
+            source = source.args[0]
+        if layout(source) == layout(node):
+            node.replace_all_uses_with(source)
+        elif str(node.target) == str(node.args[0].target) == "aten.view.default":
+            node.args = (node.args[0].args[0], *node.args[1:])
+    program.graph.eliminate_dead_code()
+    program.recompile()
+    return program

@@ -6,6 +6,8 @@ import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -82,22 +84,29 @@ def _refuse(condition: object, reason: str) -> None:
         raise Unreadable(reason)
 
 
-def _codes(X: Any) -> dict[int, npt.NDArray[np.int64]]:
-    """Categories by their position among those of the table, or the numbers that they are."""
+def _codes(levels: Sequence[Sequence[Any]], X: Any) -> dict[int, npt.NDArray[np.int64]]:
+    """Categories by their position among `levels`, or the numbers that they are.
+
+    :param levels: of each column of categories, as the model has learned them; where there are
+        none, those of X.
+    """
     import pandas as pd
 
     found, X = {}, X.to_pandas() if hasattr(X, "to_pandas") else pd.DataFrame(X)
+    learned = iter(levels)
     for place, name in enumerate(X.columns):
         column = X[name]
         if isinstance(column.dtype, pd.CategoricalDtype):
-            found[place] = column.cat.codes.to_numpy(np.int64)
+            own = next(learned, ()) or column.cat.categories
+            found[place] = pd.Categorical(column, categories=own).codes.astype(np.int64)
         elif pd.api.types.is_numeric_dtype(column):
             found[place] = column.astype("float64").fillna(-1).clip(-1).to_numpy().astype(np.int64)
     return found
 
 
 def _lightgbm(model: Any) -> Forest:
-    dump = getattr(model, "booster_", model).dump_model()
+    booster = getattr(model, "booster_", model)
+    dump = booster.dump_model()
     _refuse(dump["num_tree_per_iteration"] != 1, "it has several outputs")
 
     def tree(node: dict[str, Any]) -> Tree:
@@ -114,7 +123,7 @@ def _lightgbm(model: Any) -> Forest:
         return Split(node["split_feature"], float(test), left, *ends)
 
     trees = [tree(one["tree_structure"]) for one in dump["tree_info"]]
-    return Forest(trees, np.float64, _codes)
+    return Forest(trees, np.float64, partial(_codes, booster.pandas_categorical or ()))
 
 
 def _xgboost(model: Any) -> Forest:
@@ -151,7 +160,14 @@ def _xgboost(model: Any) -> Forest:
     each = parts["trees"][:count]
     weights = weights or [1.0] * len(parts["trees"])
     trees = [tree(nodes, weight) for nodes, weight in zip(each, weights, strict=False)]
-    return Forest(trees, np.float32, _codes)
+    levels = list[Sequence[Any]]()
+    for one in parts.get("cats", {}).get("enc", []):
+        ends, values = one.get("offsets"), one["values"]
+        data = np.array(values if ends else [], np.int64).astype(np.uint8).tobytes()
+        text = [data[i:j].decode(errors="replace") for i, j in pairwise(ends or ())]
+        cut = any("\ufffd" in level for level in text)  # 3.2.0 counts no bytes beyond ASCII
+        levels += [() if cut else text or values] if values else []
+    return Forest(trees, np.float32, partial(_codes, levels))
 
 
 def _hist_gradient_boosting(model: Any) -> Forest:
@@ -222,7 +238,7 @@ def _catboost(model: Any, columns: int) -> Forest:
     for part in (part for ctr in features.get("ctrs", []) for part in ctr["elements"]):
         if "float_feature_index" in part:  # a feature of categories and of one side of a border
             derived[numbers[part["float_feature_index"]]["flat_feature_index"]] |= {part["border"]}
-    codes = None if features.get("categorical_features") else _codes
+    codes = None if features.get("categorical_features") else partial(_codes, ())
     return Forest(trees, np.float32, codes, derived)
 
 
@@ -246,4 +262,4 @@ def _ydf(model: Any, names: Sequence[str]) -> Forest:
         return Split(column, frozenset(condition.mask), condition.missing, yes, no)
 
     trees = [tree(one.root) for one in model.get_all_trees()]
-    return Forest(trees, np.float32, None if categories else _codes)
+    return Forest(trees, np.float32, None if categories else partial(_codes, ()))

@@ -213,6 +213,22 @@ def test_what_the_trees_say_nothing_about_is_refused() -> None:
     assert audit_table(lambda X: X.a, X, {"a": 1}, pairs=30, progress=False).proof is None
 
 
+def test_categories_are_those_of_the_fit_whatever_levels_the_table_has() -> None:
+    rng = np.random.default_rng(3)
+    X = table(rng, False, True, 400).astype({"k": "category"})
+    y = X["a"] * np.where(X["k"] == "z", 1.0, 0.1)
+    few = X[X["k"] != "x"]
+    few = few.assign(k=few["k"].astype(str).astype("category"))
+    lightgbm, xgboost = pytest.importorskip("lightgbm"), pytest.importorskip("xgboost")
+    for model in (
+        lightgbm.LGBMRegressor(n_estimators=9, n_jobs=1, verbose=-1),
+        xgboost.XGBRegressor(n_estimators=9, n_jobs=1, enable_categorical=True),
+        HistGradientBoostingRegressor(max_iter=9),
+    ):
+        verdict = proof_of(model.fit(X, y), few, {"a": 1}).verdict
+        assert verdict in (FOR_ALL, OF_PATTERNS), model
+
+
 def test_a_proved_model_is_searched_little_and_early_stopping_leaves_trees_out() -> None:
     xgboost = pytest.importorskip("xgboost")
     rng = np.random.default_rng(2)

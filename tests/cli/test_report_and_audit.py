@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import Done, fit, run
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 
 import pyro_gcm
@@ -183,6 +184,21 @@ def test_exit_code_says_whether_the_audit_passed() -> None:
         done = audit(*arguments)
         assert done.code == code, (arguments, done.err)
         assert ("monotonicity FAILED" if code else "monotonicity passed: 0 ") in done.out
+
+
+def test_what_trees_prove_is_in_the_summary_and_the_document() -> None:
+    rows = pd.read_csv("rows.csv")[["bid", "age", "price"]]
+    y, options = rows["bid"] - rows["price"], {"max_iter": 5, "min_samples_leaf": 5}
+    for signs, code, verdict in (([1, 0, -1], 0, "proved for all rows"), (None, 1, "falls")):
+        falls = y if signs else -y
+        model = HistGradientBoostingRegressor(monotonic_cst=signs, **options).fit(rows, falls)
+        joblib.dump(model, "trees.joblib")
+        done = audit("trees.joblib", "--r=bid,-price", "--json")
+        assert done.code == code, done.err
+        proof = done.json["proof"]
+        assert (proof["verdict"], proof["trees"]) == (verdict, 5)
+        assert [len(pair) for pair in proof["pair"] or []] == [3, 3][: 2 * code]
+        assert f"trees: {verdict} (5 trees, " in audit("trees.joblib", "--r=bid,-price").out
 
 
 def test_minus_in_a_column_name_is_not_a_sign() -> None:

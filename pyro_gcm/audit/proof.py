@@ -83,7 +83,8 @@ class _Steps:
         self.every = np.arange(len(self.table.values))
         self.rounding = rounding_of(self.predict(self.every[:3], self.table.values[:3]).dtype)
         self.tolerance = self.rounding if tolerance is None else tolerance
-        self.scale = 1.0  # of the trees' sums
+        # Falls of the trees' sum in a step: those of all steps together may be rounding.
+        self.limit = -self.tolerance / sum(len(grid.thresholds[column]) for column in signs)
         self.trees: dict[tuple[int, int], list[Tree]] = defaultdict(list)  # that change in a step
         self.open: list[tuple[int, int]] = []  # columns, and cells before the step
 
@@ -102,7 +103,7 @@ class _Steps:
             values[-1][:, place] = sides
         every, numbers = np.concatenate(rows), np.concatenate(values)
         sums = self.grid.sums(self.forest, self._cells(every, numbers))
-        self.scale = max(1.0, float(np.abs(sums).max()))
+        self.limit *= max(1.0, float(np.abs(sums).max()))
         predictions = self.predict(every, numbers).astype(np.float64)
         ordered = predictions[np.lexsort((-predictions, sums))]
         if _drop(ordered[None], 16.0 * self.rounding)[0].max() > 0.0:
@@ -141,7 +142,7 @@ class _Steps:
                     bounds[column][cell] += gain[inside[:, cell]][:, inside[:, cell + 1]].min()
                     self.trees[column, int(cell)].append(tree)
         for column, bound in bounds.items():
-            left = np.flatnonzero(bound < -self.tolerance * self.scale)
+            left = np.flatnonzero(bound < self.limit)
             self.open += [(column, int(cell)) for cell in left]
 
     def single_moves(self, bar: Any) -> tuple[Any, ...]:
@@ -195,6 +196,7 @@ class _Steps:
         for column, cuts in grid.thresholds.items():
             kinds[:, grid.place[column]] = cells[:, grid.place[column]] > len(cuts)
         patterns, which = np.unique(kinds, axis=0, return_inverse=True)
+        reason = ""
         possible = np.zeros((len(patterns), grid.size), dtype=bool)
         for (column, part), kind in zip(grid.parts.items(), patterns.T, strict=True):
             missing = np.arange(part.stop - part.start) == part.stop - part.start - 1
@@ -211,7 +213,7 @@ class _Steps:
                 meets = grid.some(boxes & box)
                 inside.append((boxes[meets], gain[meets]))
             bound = sum(float(gain.min()) for _, gain in inside)
-            if bound >= -self.tolerance * self.scale or not len(rows) or budget < 0:
+            if bound >= self.limit or not len(rows) or budget < 0:
                 return None
             spread = [float(np.ptp(gain)) for _, gain in inside]
             k = int(np.argmax(spread))
@@ -228,14 +230,13 @@ class _Steps:
         for column, cell in self.open:
             part, start = grid.parts[column], np.ones(grid.size, dtype=bool)
             start[part.stop - 1] = False
-            box = visit(
-                start, [self._gains(t, column, cell) for t in self.trees[column, cell]], possible
-            )
+            parts = [self._gains(tree, column, cell) for tree in self.trees[column, cell]]
+            box = visit(start, parts, possible)
             if budget < 0:
                 return f"the boxes of other rows are too many to open ({_BOXES})"
             if box is None:
                 continue
-            fits = grid.some(possible & box)[which]
+            fits = grid.some(possible & box)[which.ravel()]
             own = (box[np.array(grid.starts) + cells] & fits[:, None]).sum(1)
             row = int(np.argmax(own))
             values = self.table.values[row].copy()
@@ -245,8 +246,10 @@ class _Steps:
                     values[place] = grid.value(other, int(np.argmax(allowed)))
             ends = [grid.value(column, cell + k) for k in (0, 1)][:: self.signs[column]]
             found = self._pair(row, values, self.columns.index(column), *ends)
-            return found or "the trees fall at another row, but not its prediction"
-        return ()
+            if found:
+                return found
+            reason = "the trees fall at another row, but not its prediction"
+        return reason or ()
 
     def _gains(self, tree: Tree, column: int, cell: int) -> tuple[Mask, Array]:
         """Boxes that share no row, and the difference of the tree in the step from each."""

@@ -16,7 +16,7 @@ from pyro_gcm.audit.proof import prove
 from pyro_gcm.audit.result import VERDICTS, MonotonicityAudit, TreeProof
 from pyro_gcm.audit.rows import MovedRows
 from pyro_gcm.audit.search import SEARCHES
-from pyro_gcm.audit.trees import Unreadable, read_forest
+from pyro_gcm.audit.trees import read_forest
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -105,7 +105,7 @@ def _proof(
     try:
         forest = read_forest(predictor, [*table.frame.columns])
         return None if forest is None else prove(forest, predict, table, tolerance, progress)
-    except Unreadable as error:
+    except ValueError as error:  # `Unreadable`, or of a column that is not read as numbers
         return TreeProof(VERDICTS[-1], reason=str(error))
 
 

@@ -105,7 +105,7 @@ def _codes(levels: Sequence[Sequence[Any]], X: Any) -> dict[int, npt.NDArray[np.
 
 
 def _lightgbm(model: Any) -> Forest:
-    booster = getattr(model, "booster_", model)
+    booster, zero = getattr(model, "booster_", model), float(np.float32(1e-35))
     dump = booster.dump_model()
     _refuse(dump["num_tree_per_iteration"] != 1, "it has several outputs")
 
@@ -120,6 +120,8 @@ def _lightgbm(model: Any) -> Forest:
             chosen = frozenset(int(code) for code in str(test).split("||"))
             return Split(node["split_feature"], chosen, False, *ends)
         left = node["default_left"] if missing == "NaN" else test >= 0.0  # a missing value is 0
+        if abs(test) <= zero:  # values of this size are 0
+            test = zero if test >= 0.0 else np.nextafter(-zero, -np.inf)
         return Split(node["split_feature"], float(test), left, *ends)
 
     trees = [tree(one["tree_structure"]) for one in dump["tree_info"]]

@@ -32,7 +32,7 @@ def proof_of(model: Any, X: Any, directions: Any = DIRECTIONS, **options: Any) -
 
 def table(rng: np.random.Generator, gaps: bool, categories: bool, n: int = 150) -> pd.DataFrame:
     """Whole numbers, of which every combination can be looked at."""
-    X = pd.DataFrame({name: rng.integers(0, 4, n).astype(float) for name in ("a", "b", "f")})
+    X = pd.DataFrame({name: rng.integers(-1, 3, n).astype(float) for name in ("a", "b", "f")})
     if gaps:
         X = X.mask(np.column_stack([rng.random((n, 2)) < 0.15, np.zeros(n, dtype=bool)]))
     return X.assign(k=rng.choice(["x", "y", "z"], n)) if categories else X

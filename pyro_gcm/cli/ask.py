@@ -23,6 +23,7 @@ def predict(
     bands: options.Bands = False,
     level: options.Level = 0.9,
     quantiles: Annotated[list[str] | None, options.value("SHARES")] = None,
+    at: Annotated[list[str] | None, options.value("TIMES")] = None,
     keep: options.Keep = None,
     safe: options.Safe = False,
 ) -> None:
@@ -30,13 +31,17 @@ def predict(
 
     The columns are: probability and class of a classifier; mean and quantiles of a regressor; mean
     and quantiles of counts over their exposures, and their rate; risk
-    (the probability that the event comes by the horizon) and median time of a survival model; the
+    (the probability that the event comes by the horizon) and median time of a survival model;
+    incidence of the cause of predictions by the horizon, and how likely each cause is to come first
+    in the end, of competing risks; the
     probability of each level, the most probable and the median level, and the mean place of an
     ordinal model. A warning counts values of categories that fit never saw.
 
     Example: pyro-gcm predict model/ new.csv --keep id --bands --out scores.csv
 
     :param quantiles: Quantiles of y, or of the time of the event, such as 0.1,0.5,0.9.
+    :param at: Times, such as 30,90, by which it is told how likely each cause has come, and how
+        likely that none has, or the event of a survival model.
     """
     from pyro_gcm.estimators.kinds import has_quantiles, in_blocks, predictions
 
@@ -47,10 +52,14 @@ def predict(
     usual = ["0.1,0.5,0.9"] if has and saved.kind != "survival" else []
     with blamed("--quantiles"):
         asked = [float(part) for part in parts_of(quantiles or usual)]
+    if at and saved.kind not in ("survival", "competing"):
+        raise WrongUse(f"--at is for models of times, got a {saved.kind}")
+    with blamed("--at"):
+        times = [float(part) for part in parts_of(at or [])]
     X, kept = saved.rows(data, keep)
 
     def predicted(rows: slice) -> dict[str, Any]:
-        return predictions(saved.estimator, X.iloc[rows], asked, level if bands else None)
+        return predictions(saved.estimator, X.iloc[rows], asked, level if bands else None, times)
 
     with blamed():
         _check_result(kept, predicted(slice(1)))
@@ -79,8 +88,8 @@ def required(
 
     Example: pyro-gcm required model/ data.csv --column debt --probability 0.2 --below
 
-    :param probability: The probability, or risk, to be reached; a mean of y for a regressor, and
-        a mean place of the level for an ordinal model.
+    :param probability: The prediction to be reached: a probability, or risk; a mean of y for a
+        regressor, a rate for counts, and a mean place of the level for an ordinal model.
     :param below: Ask for a prediction below it in place of at least it.
     """
     options.check_output("--out", out, data, saved.folder, is_table=True)

@@ -27,7 +27,10 @@ def fit(
     decimal: Annotated[str, options.value("MARK")] = ".",
     thousands: Annotated[str | None, options.value("MARK")] = None,
     kind: Annotated[
-        Literal["classifier", "regressor", "distribution", "ordinal", "survival", "count"] | None,
+        Literal[
+            "classifier", "regressor", "distribution", "ordinal", "survival", "competing", "count"
+        ]
+        | None,
         options.value("KIND"),
     ] = None,
     event: options.Name = None,
@@ -55,7 +58,7 @@ def fit(
     :param out: Where the model is saved.
     :param increasing: Columns in which the prediction rises, such as a,b.
     :param decreasing: Columns in which the prediction falls. With three or more classes a column of
-        these two lists is for a class, as in --decreasing bus:fare,car:fuel.
+        these two lists is for a class, as in --decreasing bus:fare,car:fuel, and so for causes.
     :param concave: Classifier: columns of --increasing, from 0 on, with diminishing returns.
     :param ignore: Columns that are left out, such as id,name.
     :param group: Rows with the same value here, such as those of one customer, are held out
@@ -67,14 +70,15 @@ def fit(
     :param decimal: Mark of the fraction in a CSV file: . or a comma.
     :param thousands: Mark of the thousands in a CSV file, such as a comma.
     :param kind: classifier, regressor, distribution (a regressor that assumes no shape), ordinal,
-        survival or count; by default two values make a classifier and numbers a regressor.
-    :param event: Survival: whether the event occurred (1) or not by that time (0).
+        survival, competing or count; by default two values make a classifier, numbers a regressor.
+    :param event: Survival: whether the event occurred (1) or not by that time (0). Competing: which
+        cause came first, text or numbers, and nothing or 0 where none had by that time.
     :param exposure: Count: how long events were counted, such as years; directions are those of
         the rate.
     :param horizon: Survival: the risk is that of the event by then; by default the median time.
     :param levels: Ordinal: all levels, from low to high, as a,b,c.
     :param positive: Classifier: the value whose probability is predicted; by default the last one
-        in sorted order.
+        in sorted order. Competing: the cause, by default the first one.
     :param test_share: Hold out a share of the rows and print their scores.
     :param seed: Seed of the training and of the split.
     :param epochs: Passes over the rows; by default found on a part of the rows.
@@ -133,9 +137,10 @@ def fit(
     letters = as_written(data, frame, [target])[target]
     about = {"event": event, "horizon": horizon, "levels": levels, "positive": positive}
     about |= {"exposure": exposure, "concave": bent}
-    found = target_of(frame, target, letters, kind or ("classifier" if classes else None), about)
+    by_default = None if not classes else "classifier" if event is None else "competing"
+    found = target_of(frame, target, letters, kind or by_default, about)
     directions = {name: SIGNS[role] for name, role in roles.items() if role in SIGNS}
-    monotonic_cst = found.directions(target, directions, classes)
+    monotonic_cst = found.directions(event or target, directions, classes)
     X = frame[[name for name, role in roles.items() if role in (*SIGNS, "free", "exposure")]]
     with blamed(f"DATA {data}"):  # before rows are held out, whose numbers change
         check_inputs(X)
@@ -155,8 +160,8 @@ def fit(
         ["column", "type", "role", "missing"],
         [list(column.values()) for column in columns],
     )
-    if found.kind == "classifier":
-        output.text(found.about_event(target, [*directions]))
+    if found.kind in ("classifier", "competing"):
+        output.text(found.about_event(event or target, [*directions]))
     for number in counting:
         output.note(f"column {number!r} counts the rows and is left out; a direction keeps it")
     for name in X if is_csv else ():
@@ -182,8 +187,8 @@ def fit(
         notes["reading"] = reading.options
     if found.kind == "regressor":
         notes["response"] = estimator.response_
-    if found.kind == "survival":
-        notes |= {"event": event, "horizon": float(estimator.model_.response.reference)}
+    if event is not None:
+        notes |= {"event": event, "horizon": estimator.horizon_}
 
     of_rows = about_rows(estimator.as_read(X), train, test)
 

@@ -60,7 +60,7 @@ class SavedModel:
 
     def direction(self, name: str) -> str:
         """That of a column, in a word; of three or more classes one for each, as in "bus -"."""
-        if len(self.labels) < 3 or self.kind != "classifier":
+        if self.kind != "competing" and (len(self.labels) < 3 or self.kind != "classifier"):
             word = {1: "increasing", -1: "decreasing", 0: "free"}[self.codes[name].sign]
             return f"{word}, concave" if self.codes[name].from_zero else word
         return for_classes(name, directions_of_classes(self.estimator)) or "free"
@@ -182,11 +182,13 @@ def _digests(X: pd.DataFrame) -> npt.NDArray[np.integer[Any]]:
 
 
 def facts_of(estimator: Any) -> dict[str, Any]:
-    """The kind of an estimator, its classes or levels, and of two classes the event."""
+    """The kind of an estimator, its classes, levels or causes, and the event of predictions."""
     kind, classes = kind_of(estimator.response), getattr(estimator, "classes_", None)
     labels = {} if classes is None else {"labels": classes.tolist()}
     if kind == "classifier":
         labels["positive"] = labels["labels"][estimator.event_column_]
+    if kind == "competing":
+        labels = {"labels": estimator.causes_, "positive": estimator.causes_[0]}
     return {"kind": kind, **labels}
 
 

@@ -22,16 +22,18 @@ from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.estimators.kinds import outcomes_of as read_by
 from pyro_gcm.estimators.targets import (
     came_of,
+    first_causes,
     levels_in_order,
     places_of,
+    refuse_exposures,
     target_column,
     target_numbers,
 )
 
-#: Options of one kind.
-_OF_KIND = dict.fromkeys(("event", "horizon"), "survival")
-_OF_KIND |= {"levels": "ordinal", "exposure": "count"}
-_OF_KIND |= dict.fromkeys(("positive", "concave"), "classifier")
+#: The kinds of options that are not for all.
+_OF_KIND: dict[str, tuple[str, ...]] = {"levels": ("ordinal",), "exposure": ("count",)}
+_OF_KIND |= dict.fromkeys(("event", "horizon"), ("survival", "competing"))
+_OF_KIND |= {"positive": ("classifier", "competing"), "concave": ("classifier",)}
 
 
 class Target(NamedTuple):
@@ -39,7 +41,7 @@ class Target(NamedTuple):
 
     :param kind: one of `estimators.kinds.KINDS`.
     :param y: as `fit` of the estimator takes it, [n].
-    :param options: of the estimator: the levels in their order, or the positive class.
+    :param options: of the estimator: the levels in their order, or the positive class or cause.
     """
 
     kind: str
@@ -48,7 +50,9 @@ class Target(NamedTuple):
 
     @property
     def classes(self) -> list[Any]:
-        """Those of a classifier, sorted."""
+        """Those of a classifier, or causes, sorted."""
+        if self.kind == "competing":
+            return [*first_causes(self.y)]
         return np.unique(self.y).tolist() if self.kind == "classifier" else []
 
     def directions(
@@ -59,8 +63,9 @@ class Target(NamedTuple):
         :param columns: of all columns that have one; `by_class`: those that name a class.
         :raises WrongUse: for one without a class of three or more, and for one with a class of two.
         """
-        one = next(iter(by_class), None)
-        if len(self.classes) < 3:
+        one, classes = next(iter(by_class), None), self.classes
+        competing = self.kind == "competing"
+        if len(classes) < 3 and not competing:
             if one is not None:
                 raise WrongUse(
                     f"directions such as {one}:{next(iter(by_class[one]))} are for a --target of "
@@ -68,18 +73,21 @@ class Target(NamedTuple):
                     "column alone, and the event by --positive"
                 )
             return columns
+        what = "cause" if competing else "class"
         named = {name for own in by_class.values() for name in own}
         if alone := [name for name in columns if name not in named]:
             raise WrongUse(
-                f"--increasing and --decreasing must say for which class of {target!r}, as in "
-                f"{self.classes[0]}:{alone[0]}, got {alone[0]!r}"
+                f"--increasing and --decreasing must say for which {what} of {target!r}, as in "
+                f"{classes[0]}:{alone[0]}, got {alone[0]!r}"
             )
-        found = {_as_value(label, np.asarray(self.y)): own for label, own in by_class.items()}
-        if unknown := [label for label in found if label not in self.classes]:
-            texts = _texts(self.classes)
+        found: dict[Any, Any] = {**by_class}
+        if not competing:
+            found = {_as_value(label, np.asarray(self.y)): own for label, own in found.items()}
+        if unknown := [label for label in found if label not in classes]:
+            texts = _texts(classes)
             raise WrongUse(
-                f"--increasing and --decreasing name the class {str(unknown[0])!r}, and {target!r} "
-                f"has no such value{instead(str(unknown[0]), texts)}"
+                f"--increasing and --decreasing name the {what} {str(unknown[0])!r}, and "
+                f"{target!r} has no such value{instead(str(unknown[0]), texts)}"
             )
         return found
 
@@ -88,6 +96,10 @@ class Target(NamedTuple):
 
         :param directions: columns that have one.
         """
+        if self.kind == "competing":
+            causes, cause = self.classes, self.options["cause"]
+            about = f"causes in {target}: {listed(causes)}; predictions are about "
+            return f"{about}{cause or causes[0]}, see --positive"
         (first, *others, last), given = self.classes, self.options["positive"]
         event = last if given is None else given
         if others:
@@ -134,9 +146,10 @@ def target_of(
     with blamed():
         values = target_column(name, column)
         kind = kind or ("count" if asked["exposure"] else _inferred(column, event, levels))
-        for option, of_kind in _OF_KIND.items():
-            if asked[option] is not None and of_kind != kind:
-                raise WrongUse(f"--{option} is for --kind {of_kind}, and this one is {kind}")
+        for option, kinds in _OF_KIND.items():
+            if asked[option] is not None and kind not in kinds:
+                wanted = " or ".join(kinds)
+                raise WrongUse(f"--{option} is for --kind {wanted}, and this one is {kind}")
         if kind == "classifier":
             classes = np.unique(values).tolist()
             label = None if positive is None else _as_value(positive, values)
@@ -162,23 +175,39 @@ def target_of(
             places_of(values, np.unique(values) if known is None else known, name, "--levels")
             return Target(kind, column, {"levels": order})
         if kind == "count":
-            return Target(kind, target_numbers(name, values), {"exposure": asked["exposure"]})
-        if kind != "survival":
+            counts, exposure = target_numbers(name, values), asked["exposure"]
+            if exposure is not None:
+                over = target_numbers(f"--exposure {exposure!r}", frame[exposure])
+                refuse_exposures(f"--exposure {exposure!r}", over)
+            return Target(kind, counts, {"exposure": exposure})
+        if kind not in ("survival", "competing"):
             response = {"response": kind} if kind == "distribution" else {}
             return Target(kind, target_numbers(name, values), response)
         if event is None:
             raise WrongUse(
-                "--kind survival needs --event, the column that says whether the event occurred at "
-                "the time in --target (1) or not by then (0)"
+                f"--kind {kind} needs --event, the column that says whether the event occurred, or "
+                "which cause came, at the time in --target (1) or none by then (0)"
             )
-        return Target(kind, _times_of(frame, target, event), {"horizon": asked["horizon"]})
+        times = _times_of(frame, target, event, kind)
+        options = {"horizon": asked["horizon"]}
+        if kind == "competing":
+            causes = [*first_causes(times)]
+            if positive is not None and positive not in causes:
+                of = f"--event {event!r} has no cause {positive!r}{instead(positive, causes)}"
+                raise WrongUse(f"--positive: {of}")
+            options["cause"] = positive
+        return Target(kind, times, options)
 
 
-def _times_of(frame: pd.DataFrame, target: str, event: str) -> SurvivalTimes:
-    """Times of events, from two columns."""
+def _times_of(frame: pd.DataFrame, target: str, event: str, kind: str) -> Any:
+    """Times of events, from two columns: `SurvivalTimes`, or an array of causes and times."""
     name = f"--event {event!r}"
     with blamed():
         time = target_numbers(f"--target {target!r}", frame[target])
+        if kind == "competing":
+            found = np.empty(len(frame), [("cause", object), ("time", float)])
+            found["cause"], found["time"] = frame[event].astype(object), time
+            return found
         came = came_of(name, target_column(name, frame[event]))
     with blamed(f"--target {target!r}"):
         return SurvivalTimes.right_censored(time, came)
@@ -280,8 +309,8 @@ def outcomes_of(
     :param event: likewise, of a survival model. Where one is given, both are needed.
     :raises WrongUse: for rows that do not fit the model, and for outcomes that it cannot have.
     """
-    if model.kind == "count":
-        raise WrongUse("a report is not made of counts; predict has their means and quantiles")
+    if model.kind == "competing":
+        raise WrongUse("a report is not made of competing risks; predict --at has their incidences")
     survival, asked = model.kind == "survival", target is not None or event is not None
     if event is not None and not survival:
         raise WrongUse(f"--event is for survival models, and this one is a {model.kind}")
@@ -295,10 +324,12 @@ def outcomes_of(
         if asked:
             raise WrongUse(f"{option}: {lacks}{instead(str(name), list(frame.columns))}")
     elif survival:
-        y = _times_of(frame, str(target), str(event))
+        y = _times_of(frame, str(target), str(event), model.kind)
     else:
         with blamed():
             y = read_by(model.estimator, frame[target], f"--target {target!r}")
     happens = "the event" if event is None else f"the event “{event}”"
     groups = None if by is None else frame[column_of("--by", by, list(frame.columns), str(data))]
-    return Outcomes(frame[model.names], y, target or "y", happens, lacks, groups)
+    exposure = getattr(model.estimator, "exposure", None)
+    names = [*model.names, *([exposure] if exposure in frame else [])]
+    return Outcomes(frame[names], y, target or "y", happens, lacks, groups)

@@ -25,30 +25,47 @@ def read_directions(
     :raises ValueError: for anything else, for unknown classes, and for a column whose direction is
         the same for all classes.
     """
-    given = {} if given is None else given
-    if not isinstance(given, Mapping) or {*given} - {*classes}:
-        raise ValueError(
-            "monotonic_cst must be a mapping from classes to directions with three or more "
-            f"classes, {shown([*classes])}, got {shown(given)}"
-        )
-    rows = []
-    for each in classes:
-        own = given.get(each, [0] * count)
-        rows.append(signs_of(f"monotonic_cst[{each!r}]", own, count, names))
-    columns = [*zip(*rows, strict=True)]
+    columns, signs, directions = by_label(given, classes, event, count, names)
     for at, column in enumerate(columns):
         if column[0] and len({*column}) == 1:
             raise ValueError(
                 f"monotonic_cst must not be {column[0]:+d} for every class, as for column "
                 f"{names[at] if names else at!r}: it would change no probability"
             )
+    return Classes(classes=len(classes), directions=directions, event=event), signs
+
+
+def by_label(
+    given: Any,
+    labels: Sequence[Any],
+    event: int,
+    count: int,
+    names: Sequence[str] | None,
+    what: str = "classes",
+) -> tuple[list[tuple[int, ...]], list[int], list[tuple[int, ...]]]:
+    """The directions of each column for all labels, its sign, and those of revenues by label.
+
+    :param given: None, or a mapping from labels, which messages call `what`, to directions.
+    :param event: the place of the label whose probability is the prediction.
+    """
+    given = {} if given is None else given
+    if not isinstance(given, Mapping) or {*given} - {*labels}:
+        raise ValueError(
+            f"monotonic_cst must be a mapping from {what} to directions with "
+            f"{'three or more ' if what == 'classes' else ''}{what}, {shown([*labels])}, got "
+            f"{shown(given)}"
+        )
+    rows = []
+    for each in labels:
+        own = given.get(each, [0] * count)
+        rows.append(signs_of(f"monotonic_cst[{each!r}]", own, count, names))
+    columns = [*zip(*rows, strict=True)]
     signs = [int(any(column)) * (order_of(column, event) or 1) for column in columns]
     revenues = [
         [sign * own for own in column] for sign, column in zip(signs, columns, strict=True) if sign
     ]
     # A table without a direction has a revenue all the same, of zeros.
-    directions = [*zip(*(revenues or [[0] * len(rows)]), strict=True)]
-    return Classes(classes=len(rows), directions=directions, event=event), signs
+    return columns, signs, [*zip(*(revenues or [[0] * len(rows)]), strict=True)]
 
 
 def refuse_classes(given: Any, classes: Sequence[Any], event: int) -> None:
@@ -65,14 +82,16 @@ def refuse_classes(given: Any, classes: Sequence[Any], event: int) -> None:
 
 
 def directions_of_classes(estimator: Any) -> dict[Any, dict[Any, int]]:
-    """The directions of columns for each of three or more classes, by the labels of both.
+    """The directions of columns for each of three or more classes, or causes, by their labels.
 
-    :param estimator: a fitted `GCMClassifier`.
+    :param estimator: a fitted `GCMClassifier` or `GCMCompetingRisks`.
     """
     encoding, known = estimator.encoding_, estimator.model_.response.rows
     names = getattr(estimator, "feature_names_in_", range(len(encoding.columns)))
     found = {}
-    for label, row in zip(estimator.classes_.tolist(), known, strict=True):
+    causes = getattr(estimator, "causes_", None)
+    labels = causes or estimator.classes_.tolist()
+    for label, row in zip(labels, known, strict=True):
         columns = zip(encoding.revenues, row, strict=False)  # without one a revenue is there still
         found[label] = {names[at]: sign * encoding.columns[at].sign for at, sign in columns if sign}
     return found

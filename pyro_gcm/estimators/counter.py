@@ -14,11 +14,11 @@ from torch import Tensor
 
 from pyro_gcm._utils.names import known_name
 from pyro_gcm._utils.recipe import register
-from pyro_gcm._utils.validation import ArrayLike, InvalidValue, share
+from pyro_gcm._utils.validation import ArrayLike, share
 from pyro_gcm.data.tables import Table, read_table
 from pyro_gcm.estimators.estimator import in_numpy
 from pyro_gcm.estimators.reasons import Reasons
-from pyro_gcm.estimators.targets import Array, row_weights, target_numbers
+from pyro_gcm.estimators.targets import Array, refuse_exposures, row_weights, target_numbers
 from pyro_gcm.estimators.training import Trained, TrainingRows
 
 if TYPE_CHECKING:
@@ -110,9 +110,7 @@ class GCMCounter(RegressorMixin, Reasons):
                 f"X must have exposures, numbers in column {self.exposure!r}: predict_rate is "
                 "without them"
             )
-        if (wrong := ~(exposure > 0.0)).any():
-            row = int(wrong.argmax())
-            raise InvalidValue(f"exposure must be above 0, got {exposure[row]:g}", row)
+        refuse_exposures("exposure", exposure)
         return exposure
 
     def _parted(self, X: Any, features: int | None = None) -> tuple[Table, Array | None]:
@@ -186,6 +184,13 @@ class GCMCounter(RegressorMixin, Reasons):
         :param X: a table of n rows; `y`: their numbers of events, [n].
         """
         return in_numpy(self._over(X).log_prob(target_numbers("y", y)))
+
+    def crps(self, X: Any, y: Any) -> Array:
+        """The continuous ranked probability score of each row, [n], in events; 0 is best.
+
+        :param X: a table of n rows; `y`: their numbers of events, [n].
+        """
+        return in_numpy(self._over(X).crps(target_numbers("y", y)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of the Poisson deviance that is explained, with y and weights as in `fit`.

@@ -14,6 +14,7 @@ from pyro_gcm.estimators.targets import (
     NoPairs,
     Values,
     event_times,
+    first_causes,
     places_of,
     target_column,
     target_numbers,
@@ -36,6 +37,7 @@ KINDS = {
     "ordinal": "GCMOrdinal",
     "count": "GCMCounter",
     "survival": "GCMSurvival",
+    "competing": "GCMCompetingRisks",
 }
 
 
@@ -66,13 +68,15 @@ def outcomes_of(estimator: Any, y: Any, name: str = "y") -> Any:
     :param estimator: fitted.
     :param y: in any form that `fit` takes, [n].
     :param name: how messages call y.
-    :returns: those of `classes_`, or numbers, [n]; or `SurvivalTimes`.
+    :returns: those of `classes_`, or numbers, [n]; or `SurvivalTimes`, by cause of competing risks.
     :raises TypeError: as `fit` does.
     :raises ValueError: as `fit` does, and for labels that are none of `classes_`.
     """
     kind = kind_of(estimator.response)
     if kind == "survival":
         return event_times(y)
+    if kind == "competing":
+        return first_causes(y, estimator.causes_)
     if kind in ("classifier", "ordinal"):
         labels = target_column(name, y)
         return estimator.classes_[places_of(labels, estimator.classes_, name, "those of fit")]
@@ -85,7 +89,11 @@ def has_quantiles(estimator: Any) -> bool:
 
 
 def predictions(
-    estimator: Any, X: Any, quantiles: Sequence[float] = (), level: float | None = None
+    estimator: Any,
+    X: Any,
+    quantiles: Sequence[float] = (),
+    level: float | None = None,
+    times: Sequence[float] = (),
 ) -> Columns:
     """Return the columns of predictions, by name, for a table X of n rows.
 
@@ -94,10 +102,14 @@ def predictions(
     - Of a regressor: `mean`, and `q0.1` and so on for the quantiles.
     - Of counts: their `mean` over the exposure, their `rate`, and quantiles of them.
     - Of survival: `risk` (of an event by the horizon), the `median` time, and quantiles of it.
+    - Of competing risks: `incidence` of the cause of predictions by the horizon,
+      and `ever_` and each cause, the probability that it comes first in the end.
     - Of an ordinal estimator: `probability_` and each level, the most probable `level`, the
       `median` level, and `mean_place`.
 
-    With a level they are followed by `lower` and `upper`, the ends of `predict_bands`.
+    Of times there are, in order, `survival_` and each, the probability that nothing has come by
+    then, and of competing risks `incidence_`, each cause and each time. With a level `lower` and
+    `upper` follow, the ends of `predict_bands`.
     """
     kind, one = kind_of(estimator.response), monotone_prediction(estimator, X)
     found: Columns
@@ -119,12 +131,24 @@ def predictions(
         found = {"mean": estimator.predict(X), "rate": one}
     elif kind == "survival":
         found = {"risk": one, "median": estimator.predict_median(X)}
+    elif kind == "competing":
+        ever = zip(estimator.causes_, estimator.predict_causes(X).T, strict=True)
+        found = {"incidence": one} | {f"ever_{cause}": share for cause, share in ever}
     else:
         found = {"mean": one}
     if quantiles:
         ask = getattr(estimator, "predict_quantiles", None) or estimator.predict_quantile
         names = [f"q{float(q)!r}" for q in quantiles]
         found.update(zip(names, ask(X, quantiles).T, strict=True))
+    if times:
+        at = np.sort(np.asarray(times, dtype=np.float64))
+        names = [f"survival_{t:g}" for t in at]
+        none = estimator.predict_survival_function(X, True, times=at)
+        found |= dict(zip(names, none.T, strict=True))
+        if kind == "competing":
+            shares = estimator.predict_cumulative_incidence(X, at)
+            for k, cause in enumerate(estimator.causes_):
+                found |= {f"incidence_{cause}_{t:g}": shares[:, j, k] for j, t in enumerate(at)}
     if level is not None:
         bands = estimator.predict_bands(X, level)
         found |= {"lower": bands.lower, "upper": bands.upper}
@@ -156,14 +180,14 @@ def scores(estimator: Any, X: pd.DataFrame, y: Any) -> dict[str, float]:
 
     AUC (of the event), log score (the mean log-probability of the outcome, in nats,
     higher is better) and accuracy of a classifier; accuracy and log score of an ordinal model; D2
-    (the share of the Poisson deviance that is explained) and log score of counts; R2,
+    (the share of the Poisson deviance that is explained), log score and CRPS of counts; R2,
     RMSE and, where the model has densities, log score of a regressor; Harrell's concordance of a
-    survival model. What these rows do not have is left out: AUC with one class, R2 of a single row,
-    concordance where no two rows can be compared. A warning tells where rows lose far more than
-    those did that members left out in `fit`.
+    survival model, and of the cause that predictions are about. What these rows do not have is left
+    out: AUC with one class, R2 of a single row, concordance where no two rows can be compared. A
+    warning tells where rows lose far more than those did that members left out in `fit`.
     """
     kind, y = kind_of(estimator.response), outcomes_of(estimator, y)
-    if kind == "survival":
+    if kind in ("survival", "competing"):
         try:
             return {"concordance": float(estimator.score(X, y))}
         except NoPairs:
@@ -189,7 +213,8 @@ def scores(estimator: Any, X: pd.DataFrame, y: Any) -> dict[str, float]:
     if kind == "count":
         log_p = estimator.log_prob(X, y)
         warn_of_loss(estimator, log_p)
-        return {"d2": float(estimator.score(X, y)), "log_score": float(log_p.mean())}
+        found = {"d2": float(estimator.score(X, y)), "log_score": float(log_p.mean())}
+        return found | {"crps": float(estimator.crps(X, y).mean())}
     errors = y - estimator.predict(X)
     found = {"rmse": float(np.sqrt((errors**2).mean()))}
     if len(y) > 1:

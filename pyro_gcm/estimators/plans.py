@@ -32,7 +32,7 @@ from pyro_gcm.models.members import CROSSED_ROWS, MemberSettings, warn_of_few
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 from pyro_gcm.nets.revenue_maps import member_map
 from pyro_gcm.nets.tabular_features import count_numeric
-from pyro_gcm.responses import Classes, Continuous, Response
+from pyro_gcm.responses import Classes, Continuous, Response, Several
 
 #: Members that leave out a row: the averaged prediction of two improves about as long as that of
 #: all, and each sees three quarters of the rows until it sees all of them.
@@ -220,7 +220,7 @@ def build_members(
         )
         map_shape, levels = (encoder.members, *shape), response == "quantile"
         maps: Any = None  # where not all revenues have one map, the model makes them
-        if not (concave or isinstance(response, Classes)):
+        if not (concave or isinstance(response, Classes | Several)):
             maps = member_map(r_dim, map_shape, levels=levels, seed=seed, **knots)
         if response == "continuous" and not settings.equal_weights:
             response = Continuous(encoder.out_dim, ())

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.utils.validation import check_consistent_length
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from torch import Tensor
 
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import ArrayLike, one_of, vector
-from pyro_gcm.estimators.estimator import in_numpy
+from pyro_gcm.estimators.estimator import GivenRows, in_numpy
 from pyro_gcm.estimators.kinds import outcomes_of
 from pyro_gcm.estimators.reasons import Reasons
 from pyro_gcm.estimators.targets import Array, NoPairs, event_times, row_weights
-from pyro_gcm.responses import Survival
+from pyro_gcm.responses import Response, Survival
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -27,9 +27,85 @@ if TYPE_CHECKING:
 _CURVE_TIMES = 256
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
+class OverTime(Reasons):
+    """A GCM whose predictions are about an event by a horizon, and about every other time."""
+
+    horizon: float | None = None
+
+    predicts_probability = True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def _learn_times(
+        self, given: GivenRows, response: Response, signs: list[int] | None = None
+    ) -> None:
+        """Train the model on times, and keep those of curves: quantiles of times in y.
+
+        :param given: with y [n, 3] or wider, of which (lower, upper, entry) come first.
+        """
+        seen = given.y[:, :2]
+        at = np.unique(seen[(seen > 0.0) & seen.isfinite()].numpy())
+        if not len(at):
+            raise ValueError("y must have a time above 0")
+        self._learn(given, response, signs)
+        if len(at) > _CURVE_TIMES:  # with the first and the last
+            at = at[np.linspace(0, len(at) - 1, _CURVE_TIMES).round().astype(int)]
+        self.unique_times_ = at
+
+    @property
+    def horizon_(self) -> float:
+        """The time that predictions speak of."""
+        check_is_fitted(self)
+        response: Any = self.model_.response
+        return float(getattr(response, "parts", [response])[0].reference)
+
+    def predict(self, X: Any) -> Array:
+        """The risk of each row, [n]: the probability that its event comes by the horizon."""
+        return self._predict(X)
+
+    @overload
+    def predict_survival_function(
+        self, X: Any, return_array: Literal[False] = ..., *, times: ArrayLike | None = ...
+    ) -> npt.NDArray[np.object_]: ...
+
+    @overload
+    def predict_survival_function(
+        self, X: Any, return_array: Literal[True], *, times: ArrayLike | None = ...
+    ) -> Array: ...
+
+    def predict_survival_function(
+        self, X: Any, return_array: bool = False, *, times: ArrayLike | None = None
+    ) -> Array | npt.NDArray[np.object_]:
+        """Pr(T > t) of each row over time, without steps.
+
+        :param X: a table of n rows.
+        :param return_array: return the probabilities at the times, [n, T], in place of functions.
+        :param times: at least 0, in the units of y, [T]; by default `unique_times_`.
+        :returns: an array [n] of functions with `x`, the times in rising order, `y`, their
+            probabilities, and a call for any time up to the last: exact at the times, and linear
+            between them.
+        :raises ValueError: for times below 0.
+        """
+        predictive, at = self._predictive(X), self._curve_times(times)
+        survival = in_numpy(predictive.survival(at))
+        if return_array:
+            return survival
+        return np.array([TimeCurve(at, of_row) for of_row in survival], dtype=object)
+
+    def _curve_times(self, times: ArrayLike | None) -> Array:
+        """Rising times, [T]."""
+        if times is None:
+            return self.unique_times_
+        return np.unique(vector("times", times).double().numpy())
+
+
 @register("estimators.GCMSurvival")
 @dataclass(kw_only=True, repr=False, eq=False)
-class GCMSurvival(Reasons):
+class GCMSurvival(OverTime):
     """The time of an event, parts of which may be censored, with risks that rise, or fall, in X.
 
     The model is a `pyro_gcm.GCM` with response "survival". `predict` is a risk, the probability of
@@ -93,16 +169,9 @@ class GCMSurvival(Reasons):
     True
     """
 
-    horizon: float | None = None
     cured: str | None = None
 
     response = "survival"
-    predicts_probability = True
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit to a table X of n rows and the times of their events.
@@ -125,16 +194,9 @@ class GCMSurvival(Reasons):
         """
         times = event_times(y)
         given = self._given(X, times.columns(), sample_weight, groups)
-        seen = given.y[:, :2]
-        at = np.unique(seen[(seen > 0.0) & seen.isfinite()].numpy())
-        if not len(at):
-            raise ValueError("y must have a time above 0")
         if self.cured is not None:
             one_of("cured", self.cured, ["constant", "conditional"])
-        self._learn(given, Survival(horizon=self.horizon))
-        if len(at) > _CURVE_TIMES:  # quantiles of them, with the first and the last
-            at = at[np.linspace(0, len(at) - 1, _CURVE_TIMES).round().astype(int)]
-        self.unique_times_ = at
+        self._learn_times(given, Survival(horizon=self.horizon))
         return self
 
     def _residual(self, model: Any, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
@@ -144,42 +206,6 @@ class GCMSurvival(Reasons):
         hazard = -self._log_prob(model, x, r, later)
         came = lower == upper
         return torch.where(came | upper.isinf(), came.double() - hazard, 0.0)
-
-    def predict(self, X: Any) -> Array:
-        """The risk of each row, [n]: the probability that its event comes by the horizon."""
-        return self._predict(X)
-
-    @overload
-    def predict_survival_function(
-        self, X: Any, return_array: Literal[False] = ..., *, times: ArrayLike | None = ...
-    ) -> npt.NDArray[np.object_]: ...
-
-    @overload
-    def predict_survival_function(
-        self, X: Any, return_array: Literal[True], *, times: ArrayLike | None = ...
-    ) -> Array: ...
-
-    def predict_survival_function(
-        self, X: Any, return_array: bool = False, *, times: ArrayLike | None = None
-    ) -> Array | npt.NDArray[np.object_]:
-        """Pr(T > t) of each row over time, without steps.
-
-        :param X: a table of n rows.
-        :param return_array: return the probabilities at the times, [n, T], in place of functions.
-        :param times: at least 0, in the units of y, [T]; by default `unique_times_`.
-        :returns: an array [n] of functions with `x`, the times in rising order, `y`, their
-            probabilities, and a call for any time up to the last: exact at the times, and linear
-            between them.
-        :raises ValueError: for times below 0.
-        """
-        predictive = self._predictive(X)
-        at = self.unique_times_
-        if times is not None:
-            at = np.unique(vector("times", times).double().numpy())
-        survival = in_numpy(predictive.survival(at))
-        if return_array:
-            return survival
-        return np.array([TimeCurve(at, of_row) for of_row in survival], dtype=object)
 
     def predict_quantile(self, X: Any, levels: ArrayLike) -> Array:
         """The times by which the event has come with given probabilities, [n, L].

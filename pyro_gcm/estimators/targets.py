@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -60,6 +60,37 @@ def event_times(y: Any) -> SurvivalTimes:
     return SurvivalTimes.right_censored(values, came, *late)
 
 
+def first_causes(y: Any, causes: Sequence[str] = ()) -> dict[str, SurvivalTimes]:
+    """The latent times of causes, from any of the forms that `GCMCompetingRisks.fit` takes.
+
+    :param causes: all of them; by default those in y, sorted.
+    :raises TypeError: as `event_times`; ValueError likewise, and for fewer than two causes.
+    """
+    if isinstance(y, Mapping) and all(isinstance(own, SurvivalTimes) for own in y.values()):
+        found = {str(cause): own for cause, own in y.items()}
+        if causes and {*found} != {*causes}:
+            raise ValueError(f"y must have the causes {[*causes]}, got {[*found]}")
+    else:
+        columns = _columns(y)
+        if len(columns) > 2:
+            raise ValueError("y must be causes and times, and has a third part")
+        texts = [name for name, column in columns.items() if not _has_numbers(column)]
+        named = [name for name in columns if name in (_NAMED, "y['cause']")] or texts
+        if len(named) != 1:
+            read = {n: target_column(n, column, finite=False) for n, column in columns.items()}
+            named = [_event_among(read)]
+        cause = columns.pop(named[0])
+        ((name, values),) = columns.items()
+        found = SurvivalTimes.competing(target_numbers(name, values), np.asarray(cause), causes)
+    if len(found) < 2:
+        raise ValueError(f"y must have two causes or more, got {[*found]}: GCMSurvival is for one")
+    return {cause: found[cause] for cause in causes or sorted(found)}
+
+
+def _has_numbers(column: Any) -> bool:
+    return _array("y", column).dtype.kind in "biuf"
+
+
 def came_of(name: str, events: Values) -> npt.NDArray[np.bool_]:
     """Whether events occurred, [n].
 
@@ -75,7 +106,7 @@ def came_of(name: str, events: Values) -> npt.NDArray[np.bool_]:
             several = (
                 f"; where 2 alone says that it occurred, as in R, pass {name} == 2, and several "
             )
-            several += "causes are for responses.CompetingRisks"
+            several += "causes are for GCMCompetingRisks, or --kind competing"
         raise InvalidValue(
             f"{name} must have 1 (the event occurred) and 0 (it did not), or true and "
             f"false{several}, got {events[row].item()!r}",
@@ -171,6 +202,16 @@ def target_numbers(name: str, value: Any) -> Array:
         return values.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} must have numbers: {error}") from error
+
+
+def refuse_exposures(name: str, exposure: Array) -> None:
+    """Refuse exposures that are not above 0.
+
+    :raises ValueError: naming the first row.
+    """
+    if (wrong := ~(exposure > 0.0)).any():
+        row = int(wrong.argmax())
+        raise InvalidValue(f"{name} must be above 0, got {exposure[row]:g}", row)
 
 
 def check_labels(name: str, labels: Values) -> None:

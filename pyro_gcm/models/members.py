@@ -28,7 +28,7 @@ from pyro_gcm.models.gcm import GCM, JOINT_PARTS
 from pyro_gcm.nets.members import MemberEncoder, gather_values, parts_of
 from pyro_gcm.nets.networks import ConstantCategorical, widths_of
 from pyro_gcm.nets.revenue_maps import member_map
-from pyro_gcm.responses import Continuous, Response, Survival
+from pyro_gcm.responses import CompetingRisks, Continuous, Response, Survival
 from pyro_gcm.training.options import AdamW, TrainingDefaults
 
 #: Fewest and most rows that members leave out, so as to say when to stop: with fewer none can be
@@ -118,7 +118,7 @@ class MemberSettings:
         :param response: a `Response`, or a name such as "binary"; `columns`: as in `for_table`.
         """
         settings = cls.for_table(rows, *columns)
-        if response == "survival" or isinstance(response, Survival):
+        if response == "survival" or isinstance(response, Survival | CompetingRisks):
             few: Any = {"bins": min(settings.bins, max(2, rows // 250)), "steps": 0.0}
             return replace(settings, epochs=_epochs(rows, 30), learning_rate=0.004, **few)
         if getattr(response, "named", response) != "binary" or rows < CROSSED_ROWS.stop:

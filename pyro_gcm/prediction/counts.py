@@ -14,6 +14,8 @@ from pyro_gcm.prediction.predictive import Cdf, QuantilePredictive
 
 #: Events of which quantiles speak, at most: whole numbers have this many.
 _MOST = 2.0**52
+#: Whole numbers on either side of a count that its score sums over, at most.
+_SUMMED = 4096
 
 
 class CountPredictive(QuantilePredictive):
@@ -71,6 +73,33 @@ class CountPredictive(QuantilePredictive):
         rate = self.model.posterior(*self.rows[:2], **options)["rate"]
         generator = torch.Generator(rate.device).manual_seed(seed)
         return torch.poisson(rate * self.exposure.to(rate), generator).to(self.home)
+
+    def crps(self, y: ArrayLike) -> Tensor:
+        """The continuous ranked probability score of counts y [B], in events, [B].
+
+        It is the sum of (Pr(N <= n) - 1{y <= n})^2 over n = 0, 1, .., up to quantiles of which
+        1e-12 is left; of more than 4,096 whole numbers on a side of y some stand for their
+        neighbours.
+        """
+        seen = self.response.exposed(y, self.exposure)[:, :1]
+        ends = torch.tensor([1e-12, 1.0 - 1e-12], dtype=torch.float64, device=seen.device)
+
+        def block(draws: Draws, rows: Rows) -> Tensor:
+            assert rows.y is not None
+            cdf, at = self._cdf_of(draws, rows), rows.y[:, 0]
+            low, high = self._quantiles(cdf, ends[:, None].expand(2, len(at)))
+            total = torch.zeros_like(at)
+            for start, stop, step in ((low.minimum(at), at, 0.0), (at, high.maximum(at), 1.0)):
+                stride = ((stop - start) / _SUMMED).ceil().clamp(min=1.0)
+                most = int(((stop - start) / stride).ceil().max())
+                first = start + stride * torch.arange(most, device=at.device)[:, None]
+                weight = (stop - first).clamp(min=0.0).minimum(stride)
+                middle = first + ((stride - 1.0) / 2.0).floor()
+                if most:
+                    total = total + (weight * (cdf(middle) - step).square()).sum(0)
+            return total
+
+        return self._average(block, torch.float64, seen)
 
     def rate(self, y: ArrayLike) -> Tensor:
         """The mean of the rate of every row given that y [B] events occurred, [B].

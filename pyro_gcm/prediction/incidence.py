@@ -93,11 +93,12 @@ class _State(NamedTuple):
         return _State([path[-1] for path in paths], exact, near)
 
     def incidences(self) -> Tensor:
-        """CIF_k, and S behind them, [K + 1, ...] in float64."""
+        """CIF_k, on a grid of 2^-52, and S behind them, [K + 1, ...] in float64."""
         found = []
         for exact, near in zip(self.exact, self.near, strict=True):
             low = exact.double() / 2.0**64
-            found.append((low + (near / 2.0**64 - low).round()) * (2.0**64 / (_UNIT * _ONE**2)))
+            sums = low + (near / 2.0**64 - low).round()
+            found.append((sums * 2.0**10).round() * (2.0**54 / (_UNIT * _ONE**2)))
         return torch.stack([*found, _none(self.below)])
 
 

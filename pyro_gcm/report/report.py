@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from pyro_gcm._utils.files import check_writable, usable, write_file
 from pyro_gcm._utils.torch_state import one_thread
 from pyro_gcm._utils.validation import number, positive_int, seed_of, share, shown, told_once
@@ -14,6 +17,7 @@ from pyro_gcm.data.tables import as_frame
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.kinds import outcomes_of
 from pyro_gcm.report.columns import groups, importance, table_of_columns
+from pyro_gcm.report.counts import of_counts
 from pyro_gcm.report.decisions import decisions
 from pyro_gcm.report.directions import audited, curves, explained
 from pyro_gcm.report.page import Block, Paragraph, Section, Table, page
@@ -103,9 +107,9 @@ def write_report(
     check_writable(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"path must end in .html, got {path}")
-    if getattr(estimator, "response", "") == "count":
-        raise ValueError("estimator must be none of counts, of which no report is made")
-    X = _rows(estimator, X)
+    if getattr(estimator, "response", "") == "competing":
+        raise ValueError("estimator must be none of competing risks, of which no report is made")
+    X, exposure = _rows(estimator, X), _exposure_of(estimator, X)
     y = None if y is None else outcomes_of(estimator, y)
     if y is not None and len(y) != len(X):
         raise ValueError(f"y must have one entry for each of the {len(X)} rows, got {len(y)}")
@@ -122,6 +126,7 @@ def write_report(
         by=_labels(by, len(X)),
         profile=profile or {},
         held_out=held_out,
+        exposure=exposure,
         pairs=positive_int("pairs", pairs, minimum=3),
         level=share("level", level),
         seed=seed_of(seed),
@@ -148,6 +153,15 @@ def _rows(estimator: Any, X: Any) -> pd.DataFrame:
     if len(frame) < 10:
         raise ValueError(f"X must have at least 10 rows, got {len(frame)}")
     return frame
+
+
+def _exposure_of(estimator: Any, X: Any) -> npt.NDArray[np.float64] | None:
+    """The exposures of counts that a table has a column of."""
+    named = getattr(estimator, "exposure", None)
+    if named is None:
+        return None
+    found: npt.NDArray[np.float64] = estimator.exposure_of(X)
+    return found
 
 
 def _threshold(estimator: Any, at: float | None) -> float | None:
@@ -268,6 +282,7 @@ _QUALITY_OF = {
     "distribution": of_numbers,
     "ordinal": of_levels,
     "survival": of_times,
+    "count": of_counts,
 }
 #: One for each question of the reader, in the order of the report.
 _SECTIONS = (

@@ -33,6 +33,7 @@ class Subject:
     :param threshold: the prediction that decides, or None.
     :param by: a label for each row, whose groups stand side by side, or None.
     :param profile: of the training rows, see `report.columns.profile_of`.
+    :param exposure: of counts, [n], where they have a column of them.
     :param held_out: whether these rows are known to have been held out of the training.
     """
 
@@ -51,6 +52,7 @@ class Subject:
     by: pd.Series[Any] | None = None
     profile: Mapping[str, Any] = field(default_factory=dict)
     held_out: bool = False
+    exposure: Array | None = None
 
     # The model and the rows
 
@@ -107,6 +109,8 @@ class Subject:
             )
         if self.kind == "ordinal":
             return places_of(self.y, self.estimator.classes_).astype(float)
+        if self.kind == "count":
+            return np.asarray(self.y, np.float64) / self.exposures
         return np.asarray(self.y, np.float64)
 
     @cached_property
@@ -139,7 +143,15 @@ class Subject:
     @cached_property
     def scores(self) -> dict[str, float]:
         """The scores on these rows, by name; none without outcomes."""
-        return {} if self.y is None else scores(self.estimator, self.X, self.y)
+        X = self.X
+        if self.exposure is not None:
+            X = X.assign(**{self.estimator.exposure: self.exposure})
+        return {} if self.y is None else scores(self.estimator, X, self.y)
+
+    @property
+    def exposures(self) -> Array:
+        """The exposures of counts, [n]."""
+        return np.ones(len(self.X)) if self.exposure is None else self.exposure
 
     @cached_property
     def audit(self) -> MonotonicityAudit | None:
@@ -218,12 +230,21 @@ class Subject:
         if self.kind == "ordinal":
             ends = f"0 is {quoted(self.labels[0])} and {len(self.labels) - 1} is "
             return f"mean place of {quoted(self.target)}, where {ends}{quoted(self.labels[-1])}"
+        if self.kind == "count":
+            named = self.estimator.exposure
+            unit = "exposure" if named is None else quoted(named)
+            return f"rate of {quoted(self.target)}, the mean number in one unit of {unit}"
         return f"mean of {quoted(self.target)}"
 
     @property
     def short(self) -> str:
         """The name of a prediction, in a word or two."""
-        names = {"classifier": "probability", "survival": "risk", "ordinal": "mean place"}
+        names = {
+            "classifier": "probability",
+            "survival": "risk",
+            "ordinal": "mean place",
+            "count": "rate",
+        }
         return names.get(self.kind, "mean")
 
     @property

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.prediction.incidence import CELLS, CausePredictive, incidences
 from pyro_gcm.prediction.predictive import AT_ONCE
 from pyro_gcm.responses.axis import Survival
+from pyro_gcm.responses.classes import order_of
+from pyro_gcm.responses.response import MakeMap
 from pyro_gcm.responses.several import Several
 
 #: How far from the mean, in standard deviations of log t, the blocks of times go, and up to where
@@ -74,6 +76,12 @@ class CompetingRisks(Several):
         super().__init__(parts, {str(cause): own for cause, own in (directions or {}).items()})
         self.nodes = positive_int("nodes", nodes, minimum=CELLS)
 
+    def revenue_maps(self, make: MakeMap, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
+        """A map for every cause; predictions rise with what speaks for the first one alone."""
+        maps = super().revenue_maps(make, r_dim, shape)
+        self.directions = [order_of(column, 0) for column in zip(*self.rows, strict=True)]
+        return maps
+
     def incidences(self, p_y: Any, times: Tensor) -> Iterator[Tensor]:
         """CIF_k of all causes and S at rising times [T], of each [K + 1, ..., N, b]."""
         shape, first = p_y.batch_shape, self.parts[0]
@@ -102,15 +110,6 @@ class CompetingRisks(Several):
     def event_named(self, name: str | None) -> str:
         """That the first cause came first, by the horizon."""
         return f"{self.names[0]} by {self.parts[0].reference.item():.4g}"
-
-    def check_rises_in(self, revenue: int) -> None:
-        """Refuse revenues in which the incidence of the first cause need not rise."""
-        own, *others = (rows[revenue] for rows in self.rows)
-        if own < 0 or max(others) > 0:
-            raise ValueError(
-                f"revenue {revenue} must be one that hastens {self.names[0]!r} or delays others, "
-                f"got directions {[own, *others]} of {self.names}"
-            )
 
 
 def _is_short(part: Any, times: Tensor) -> Tensor:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from command_line import run
 
 from pyro_gcm import load, save
 from pyro_gcm.audit import audit_table
 from pyro_gcm.estimators import GCMCounter
 from pyro_gcm.estimators.counter import poisson_deviance
+from pyro_gcm.estimators.kinds import scores
+from pyro_gcm.report import write_report
+from pyro_gcm.report.counts import bands_of
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(
@@ -113,3 +117,53 @@ def test_wrong_exposures_and_counts_are_refused_by_name(fitted):
     for call, message in calls:
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_the_crps_is_the_sum_over_all_counts(fitted):
+    n = np.arange(400.0)
+    cdf = fitted.pmf(X, n).cumsum(1)
+    wanted = ((cdf - (Y[:, None] <= n)) ** 2).sum(1)
+    found = fitted.crps(X, Y)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    assert scores(fitted, X, Y)["crps"] == pytest.approx(found.mean())
+    # Of many events, of which some stand for their neighbours: E|N - y| - E|N - N'| / 2.
+    many = X[:3].assign(hours=[3e4, 1e5, 3e5])
+    draws = fitted.model_.predictive(*fitted._rows(many), exposure=many["hours"].to_numpy())
+    drawn = draws.sample(20_000, seed=1).numpy().astype(float)
+    seen = drawn[-1]
+    apart = np.abs(drawn[:10_000] - drawn[10_000:])
+    mean = np.abs(drawn - seen).mean(0) - 0.5 * apart.mean(0)
+    error = np.hypot(np.abs(drawn - seen).std(0) / 20_000**0.5, 0.5 * apart.std(0) / 100.0)
+    assert (np.abs(fitted.crps(many, seen) - mean) < 5.0 * error).all()
+
+
+def test_the_report_has_rates_and_bands_of_about_equal_exposure(fitted, tmp_path):
+    bands = bands_of(fitted.predict_rate(X), Y.astype(float), X["hours"].to_numpy())
+    assert len(bands) == 10
+    assert (bands["exposure"] / X["hours"].sum()).between(0.05, 0.15).all()
+    assert bands["predicted"].is_monotonic_increasing
+    np.testing.assert_allclose(bands["observed"] * bands["exposure"], bands["events"])
+    assert bands[["events", "rows"]].sum().tolist() == [Y.sum(), len(X)]
+    options = {"path": tmp_path / "report.html", "pairs": 200, "target": "claims"}
+    written = write_report(fitted, X, Y, **options, progress=False)
+    assert set(written.scores) == {"d2", "log_score", "crps"}
+    text = written.path.read_text()
+    for part in ("rate of “claims”, the mean number in one unit of “hours”", "CRPS", "deviance"):
+        assert part in text
+    assert len(bands_of(np.ones(200), Y.astype(float), np.ones(200))) == 1
+    without = write_report(fitted, X, **options, progress=False)
+    assert without.scores == {}
+
+
+def test_an_exposure_of_text_is_refused_before_any_work(tmp_path):
+    data = tmp_path / "data.csv"
+    X.assign(claims=Y).to_csv(data, index=False)
+    for column, message in (("town", "must have numbers, and has text"), ("speed", "above 0")):
+        asked = ["fit", data, "--target", "claims", "--exposure", column, "--out", tmp_path / "a"]
+        error = run(*asked).err
+        assert f"--exposure '{column}'" in error
+        assert message in error
+    fit = ["fit", data, "--target", "claims", "--exposure", "hours", "--increasing", "speed"]
+    run(*fit, "--out", tmp_path / "a", "--epochs", 1, "--members", 2, "--quiet")
+    made = run("report", tmp_path / "a", data, "--out", tmp_path / "a.html", "--json", "--quiet")
+    assert set(made.json["scores"]) == {"d2", "log_score", "crps"}

@@ -99,7 +99,7 @@ def test_scores_that_rows_do_not_have_are_left_out():
         ("GCMRegressor", slice(None), {"r2", "rmse", "log_score"}),
         ("GCMRegressor", slice(1), {"rmse", "log_score"}),
         ("GCMSurvival", slice(None), {"concordance"}),
-        ("GCMCounter", slice(None), {"d2", "log_score"}),
+        ("GCMCounter", slice(None), {"d2", "log_score", "crps"}),
         ("GCMSurvival", LABELS == "no", set()),  # of which no two can be compared
         ("GCMClassifier", slice(None), {"auc", "log_score", "accuracy"}),
         ("GCMClassifier", slice(1), {"log_score", "accuracy"}),

@@ -187,7 +187,7 @@ def test_predictions_are_of_the_first_cause_and_are_saved(tmp_path: Path) -> Non
     assert torch.equal(model.surface(x[:4], r[:1])[:, 0], same)
     needed = model.required_revenue(x[:3], 0.3, revenue=0)
     assert needed.shape == (3,)
-    with pytest.raises(ValueError, match="must be one that hastens 'a' or delays others"):
+    with pytest.raises(ValueError, match="must be one in which the prediction rises"):
         model.required_revenue(x[:3], 0.3, revenue=1)
     save(model, tmp_path / "model")
     again = load(tmp_path / "model")

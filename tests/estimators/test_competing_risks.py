@@ -124,3 +124,25 @@ def test_the_command_line_fits_and_predicts_causes(tmp_path):
     ):
         asked = ["fit", data, "--target", "years", "--event", "ended", "--out", tmp_path / "b"]
         assert message in " ".join(run(*asked, *changed).err.split())
+
+
+def test_mean_incidences_are_those_of_aalen_and_johansen_on_transplants():
+    """Of chronic GVHD, death and relapse (Pintilie 2006; `cgvhd`), with 99 % intervals."""
+    pytest.importorskip("sksurv", reason="the table and the estimates are scikit-survival's")
+    from sksurv.datasets import load_cgvhd
+    from sksurv.nonparametric import cumulative_incidence_competing_risks
+
+    table, y = load_cgvhd()
+    time, cause = y["ftime"].astype(float), y["status"]
+    options = {"epochs": 30, "members": 4, "hidden": 16}
+    model = GCMCompetingRisks(**options).fit(table[["age", "dx"]], (cause, time))
+    at = np.quantile(time, [0.25, 0.5, 0.75])
+    found = model.predict_cumulative_incidence(table[["age", "dx"]], at).mean(0)
+    options = {"conf_type": "log-log", "conf_level": 0.99}
+    steps, shares, ends = cumulative_incidence_competing_risks(cause, time, **options)
+    place = np.searchsorted(steps, at, side="right") - 1
+    for k, name in enumerate(model.causes_):
+        low, high = ends[int(name)][:, place]
+        assert (low <= found[:, k]).all(), name
+        assert (found[:, k] <= high).all(), name
+        assert np.abs(found[:, k] - shares[int(name)][place]).max() < 0.1, name

@@ -163,6 +163,12 @@ class Scored(Reader):
     def latent(self, name: str, p: Any) -> Tensor:
         """The guide's draw; without one all values of a finite site, or a draw of its own."""
         if (value := self.values.get(name)) is None:
+            model = self.model
+            if name == "z" and model.members and model.draws_equally and not model.tells_own_story:
+                z = torch.eye(model.members, dtype=model.dtype, device=model.device)[:, None, None]
+                log_p = z.new_full((), -math.log(model.members))
+                self.finite, self.finite_sites = log_p.expand(len(z), 1, self.shape[1]), 1
+                return z
             fn = self.distribution(name, p)
             if is_finite(fn):
                 return self._every(name, fn)

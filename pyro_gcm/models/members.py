@@ -239,12 +239,6 @@ class MemberGCM(GCM):
 
     # The story: what is read of x, and which map r goes through, depend on the member
 
-    def z_dist(self, x: Tensor | None) -> Any:
-        """p(z), with the batch shape of x [B, x_dim]."""
-        if x is None:
-            raise ValueError("x must be given: there is a z for each of its rows")
-        return self.z_prior(x)
-
     def covariates(self, z: Tensor, x: Tensor) -> Tensor:
         """z and the member's encoding e_z(x) of x [B, x_dim], [..., B, K + H]."""
         return self.encoder(z, self.x_standardizer(x))

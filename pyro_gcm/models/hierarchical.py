@@ -34,7 +34,9 @@ class HierarchicalGCM(GCM):
     `to_arviz` with the names of the groups.
 
     The guide of independent normals is narrow: in 50 simulations its 90 % intervals held 77 % of
-    the effects. NUTS draws from the posterior itself.
+    the effects. It arrives later than predictions do: after `search_epochs` train it alone, with
+    `model.requires_grad_(False)` and `model.shared_guide.requires_grad_(True)`
+    (docs/guides/uncertainty.md). NUTS draws from the posterior itself.
 
     With SVI on batches, `inference.temper` gives these two sites their share of a batch.
 

@@ -169,7 +169,7 @@ WRONG = {
     ),
     f"{DEFAULT} --kind=binary": "Invalid value for '--kind': ",
     f"{DEFAULT} --kind=classifier --levels=no,yes": "--levels is for --kind ordinal, and this one ",
-    f"{DEFAULT} --horizon=3": "--horizon is for --kind survival, and this one is classifier",
+    f"{DEFAULT} --horizon=3": "--horizon is for --kind survival or competing, and this one",
     f"{DEFAULT} --kind=regressor": "--target 'default' must have numbers, and has text, such as ",
     f"{FIT} --target=time --kind=survival": "--kind survival needs --event, the column that says",
     f"{FIT} --target=time --event=debt": "--event 'debt' must have 1 (the event occurred) and 0",

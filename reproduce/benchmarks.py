@@ -15,16 +15,21 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
-from pyro_gcm import GCM, fit, fit_members, one_thread, to_arviz
+from pyro_gcm import GCM, export, fit, fit_members, one_thread, to_arviz
 from pyro_gcm.baselines import PWL
 from pyro_gcm.data import SurvivalTimes
+from pyro_gcm.estimators import GCMClassifier
 from pyro_gcm.inference import ImportanceWeightedELBO
+from pyro_gcm.io.onnx_file import OnnxFile
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.responses import Ordinal
 from reproduce.methods import rows_of
@@ -219,6 +224,28 @@ def members(quick: bool) -> Iterator[Comparison]:
             yield Comparison(f"predict, {name}, {count} rows", sides)
 
 
+def exported(quick: bool) -> Iterator[Comparison]:
+    """Predictions of an exported ONNX file on one thread beside those of its estimator."""
+    x, r, y = rows(500 if quick else 2_000)
+    table = pd.DataFrame(np.column_stack([x[:, :8], r]), columns=[*"abcdefgh", *"pqst"])
+    table["site"] = np.where(x[:, 9] > 0.0, "news", "sport")
+    directions = dict.fromkeys("pqst", 1)
+    options: Any = {"monotonic_cst": directions, "epochs": 1, "device": "cpu"}
+    priors: dict[str, Any] = {"members": "members", "normal costs": "conditional"}
+    for name, prior in priors.items():
+        estimator = GCMClassifier(prior=prior, **options).fit(table, y)
+        with TemporaryDirectory() as folder:
+            file = OnnxFile(export(estimator, Path(folder) / "model.onnx", format="onnx"))
+        for count in (1, 100 if quick else 1_000):
+            part = table[:count]
+            given = file.inputs(part)
+            sides: dict[str, Callable[[], object]] = {
+                "Python": partial(estimator.predict_proba, part),
+                "onnxruntime": partial(file.session.run, None, given),
+            }
+            yield Comparison(f"{name}, {count} rows", sides)
+
+
 def _products(models: Mapping[str, Any]) -> None:
     """The matrix products of a fit of members and nothing else: the least that it can take."""
     settings, encoder = models["fitted"].settings, models["members"].encoder
@@ -250,7 +277,7 @@ def _untrained(x: Tensor, r: Tensor, **options: Any) -> GCM:
 
 #: Name -> benchmark.
 BENCHMARKS: dict[str, Callable[[bool], Iterator[Comparison]]] = {
-    made.__name__: made for made in (steps, predict, posterior, responses, members)
+    made.__name__: made for made in (steps, predict, posterior, responses, members, exported)
 }
 
 

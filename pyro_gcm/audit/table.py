@@ -58,7 +58,8 @@ def audit_table(
 
     :param predictor: an estimator of scikit-learn, a Pipeline, or anything with `predict_proba`, of
         which the second of two columns is audited, or the event of a `GCMClassifier`, or `predict`,
-        of one table; or a function of a table.
+        of one table; a function of a table; or a file that `export` wrote of an estimator: its
+        path, ending in .onnx, or an `onnxruntime.InferenceSession` of it.
     :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns], as the predictor
         takes it. Constrained columns have numbers, booleans, or categories with an order.
     :param directions: +1 or -1 for columns by name, or +1, -1 or 0 for each; by default those of
@@ -76,6 +77,10 @@ def audit_table(
     """
     import pandas as pd
 
+    if hasattr(predictor, "get_modelmeta") or str(predictor).endswith(".onnx"):
+        from pyro_gcm.io.onnx_file import OnnxFile
+
+        predictor = OnnxFile(predictor)
     as_read = getattr(predictor, "as_read", None)  # of the estimators of this package
     table = MovedRows(X if as_read is None else as_read(X), predictor, directions)
     predict = _prediction(predictor)
@@ -87,7 +92,7 @@ def audit_table(
     values = pd.DataFrame(table.values, columns=table.names)
     given: Any = {"dtype": "float64", **options}
     audit = audit_monotonicity(function, table.rows, values, increasing=table.signs, **given)
-    worst, event = audit.witness, ""
+    worst, event = audit.witness, getattr(predictor, "event", "")
     if hasattr(predictor, "predict_proba") and hasattr(predictor, "classes_"):
         column = _event_column(predictor)
         event = str(predictor.classes_[1 if column is None else column])

@@ -1,10 +1,12 @@
-"""`pyro-gcm predict`, `required`, `surface`, `info`, `plot`, `report`: what a saved model says."""
+"""`pyro-gcm predict`, `required`, `surface`, `info`, `export`, `plot`, `report`: a saved model."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from pyro_gcm._utils.files import write_figure
 from pyro_gcm.cli import options
@@ -208,6 +210,29 @@ def info(output: Output, saved: options.Model) -> None:
     for name, entry in about.items():
         output.text(f"{name}: {_shown(entry)}")
     output.document({"command": "info", **about, "columns": columns})
+
+
+def export(
+    output: Output,
+    saved: options.Model,
+    file: Annotated[Path, typer.Argument(metavar="FILE.onnx")],
+    times: Annotated[list[str] | None, options.value("TIMES")] = None,
+) -> None:
+    """Write a whole model, with its columns, into a file that ONNX runtimes of any language run.
+
+    Example: pyro-gcm export model/ model.onnx
+
+    :param file: The file, which `pyro-gcm audit` takes as well.
+    :param times: Of a survival model: times of its curves, such as 30,90.
+    """
+    from pyro_gcm.io.export import export as write
+
+    with blamed("--times"):
+        at = [float(part) for part in parts_of(times or [])]
+    with blamed():
+        write(saved.estimator, file, format="onnx", times=at or None)
+    output.text(f"wrote {file}")
+    output.document({"command": "export", "file": str(file)})
 
 
 def _shown(entry: Any) -> str:

@@ -43,7 +43,8 @@ def audit(
 
     Example: pyro-gcm audit model/ data.csv --pairs 20000 --plot audit.png
 
-    :param model: The folder of a model. With --r also module:attribute, a predictor or a function
+    :param model: The folder of a model, or a file.onnx that `pyro-gcm export` wrote of one. With
+        --r also module:attribute, a predictor or a function
         without arguments that returns it; or a joblib or pickle file, which EXECUTES CODE when it
         is read: open only trusted files.
     :param file: Where --json writes its document, in place of stdout.
@@ -64,6 +65,8 @@ def audit(
         if r or x:
             raise WrongUse(f"--r and --x are for other predictors, and {model} is a saved model")
         found, bent = _of_model(folder, data, settings)
+    elif not r and folder.suffix == ".onnx":
+        found, bent = _of_file(folder, data, settings), None
     else:
         if not r:
             raise WrongUse(f"--r must name the columns in which {model} should increase, as --r a")
@@ -112,6 +115,19 @@ def _of_model(
             return found, None
         options = {"triples": settings["pairs"], "seed": settings["seed"]}
         return found, audit_table_concavity(predictor, X, bent, **options)
+
+
+def _of_file(path: Path, data: Path, settings: dict[str, Any]) -> MonotonicityAudit:
+    """Audit an exported file."""
+    from pyro_gcm.audit import audit_table
+    from pyro_gcm.cli.tables import read_table
+    from pyro_gcm.io.onnx_file import OnnxFile
+
+    with blamed(f"MODEL {path}"):
+        file = OnnxFile(path)
+    frame = read_table(data, text=file.text)
+    with blamed(f"DATA {data}"):
+        return audit_table(file, frame, **settings)
 
 
 def _of_predictor(

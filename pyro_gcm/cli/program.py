@@ -19,7 +19,7 @@ from typer.exceptions import TyperException
 
 import pyro_gcm
 from pyro_gcm.cli import options
-from pyro_gcm.cli.ask import info, plot, predict, report, required, surface
+from pyro_gcm.cli.ask import export, info, plot, predict, report, required, surface
 from pyro_gcm.cli.audit import audit
 from pyro_gcm.cli.fit import fit
 from pyro_gcm.cli.output import Output, WrongUse, one_line, shown_on_terminal, written
@@ -68,7 +68,7 @@ def _add(command: Callable[..., Any]) -> None:
     app.command(command.__name__, help=about, epilog=EXIT_CODES)(run)
 
 
-_COMMANDS = (fit, predict, surface, required, audit, plot, report, info)
+_COMMANDS = (fit, predict, surface, required, audit, plot, report, info, export)
 for _command in _COMMANDS:
     _add(_command)
 

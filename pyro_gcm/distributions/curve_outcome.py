@@ -133,7 +133,7 @@ class AlongAxis(AxisOutcome):
 
     def cdf(self, value: Tensor) -> Tensor:
         """Pr(y <= value), float64."""
-        return 1.0 - self.curve.probability(self.axis, self.units.position(value.double()))
+        return 1.0 - self.curve.probability(self.axis(self.units.position(value.double()))[0])
 
 
 class OrderedLevel(Enumerable, CurveOutcome):
@@ -187,7 +187,7 @@ class OrderedLevel(Enumerable, CurveOutcome):
 
     def cumulative(self) -> Tensor:
         """Pr(y >= l) for l = 1 .. L-1, float64, [L-1, ...]."""
-        return torch.stack([self.curve.at(shift).probability64() for shift in self.shifts])
+        return torch.stack([self.curve.probability(shift) for shift in self.shifts])
 
     def probabilities(self) -> Tensor:
         """Pr(y = l) of every level, float64, [..., L]."""
@@ -200,7 +200,7 @@ class OrderedLevel(Enumerable, CurveOutcome):
         level = value.floor().clamp(-1.0, self.levels - 1.0)
         inside = (level >= 0) & (level < self.levels - 1)
         shift = self._shift(level.clamp(0, self.levels - 2).long())
-        below = 1.0 - self.curve.at(shift).probability64()
+        below = 1.0 - self.curve.probability(shift)
         return torch.where(inside, below, (level >= 0).double())
 
     def drawn(self, cost: Tensor) -> Tensor:
@@ -301,5 +301,6 @@ class EventTime(AxisOutcome):
 
     def cdf(self, value: Tensor) -> Tensor:
         """Pr(the event comes by a time), float64; `value` [...] of times at least 0."""
-        by_then = self.curve.probability(self.axis, self._position(value.double(), value > 0.0))
+        shift, _ = self.axis(self._position(value.double(), value > 0.0))
+        by_then = self.curve.probability(shift)
         return torch.where(value > 0.0, by_then, 0.0)

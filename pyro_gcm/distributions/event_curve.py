@@ -108,16 +108,15 @@ class EventCurve:
         return self.event.with_revenue(revenue)
 
     @torch.no_grad()
-    def probability(self, axis: Axis, position: Tensor) -> Tensor:
-        """Pr(event at positions), [...], float64, without gradients.
+    def probability(self, shift: Tensor) -> Tensor:
+        """Pr(event with this much, [..., (G,) K], added to its revenues), float64, no gradients.
 
-        It rises with the position and with the revenues, rounding included: both are on a grid.
+        It rises with the shift and with the revenues, rounding included: both are on a grid.
         """
         event = self.event
         if isinstance(event.cost, Tensor):
-            return self.at(axis(position)[0]).probability64()
-        shift = planes(axis(position)[0], event.cost_shape)
-        points, shift = aligned(event.points, on_grid(shift))
+            return self.at(shift).probability64()
+        points, shift = aligned(event.points, on_grid(planes(shift, event.cost_shape)))
         return event.rising.probability(points + shift)
 
     def log_prob(self, observed: CensoredObservation) -> Tensor:

@@ -120,6 +120,8 @@ class Rising:
             pair: Any = self._known(start, log, *map(some, every)) if self.tables else None
             pair = pair or self._at(log, *map(some, every))
             for place, below in enumerate(pair[0], start):
+                if torch.compiler.is_compiling():  # a program copies all where a part is changed
+                    below = below.clone()
                 log_below: Any = pair[1][place - start] if log else None
                 if place % self.shape[-1] == 0:
                     hits.append(below)

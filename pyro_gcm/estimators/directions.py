@@ -134,7 +134,7 @@ class MovingColumn:
     def rows(self, values: Array, repeats: int = 1) -> tuple[Tensor, Tensor]:
         """x and r with these values in place, [repeats * n], the rows one after the other."""
         r = self.r.repeat(repeats, 1)
-        r[:, self.place] = torch.from_numpy(self.code.scaled(values))
+        r[:, self.place] = self.code.scaled(torch.from_numpy(values))
         return self.x.repeat(repeats, 1), r
 
     def required(self, model: Any, levels: Array, below: bool) -> Array:
@@ -166,9 +166,10 @@ def first_reaching(positions: Array, code: ColumnEncoding, below: bool = False) 
     if below:  # up to the number before it, from the other side
         target = np.nextafter(target, np.float32(-np.inf))
 
+    aim = torch.from_numpy(target)
+
     def reached(turned: Tensor) -> Tensor:
-        found = code.scaled(code.sign * turn * turned.numpy())
-        return torch.from_numpy(turn * (found.astype(np.float64) - target))
+        return turn * (code.scaled(code.sign * turn * turned).double() - aim)
 
     loc = torch.from_numpy(turn * (near * code.scale + code.sign * code.loc))
     found = smallest_reaching(reached, 0.0, loc, torch.from_numpy(width * code.scale)).numpy()

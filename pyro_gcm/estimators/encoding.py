@@ -175,9 +175,21 @@ class ColumnEncoding:
                     row,
                 )
             return column.numbers
-        place = {level: float(at) for at, level in enumerate(self.levels)}
+        places = self.codes(column)
+        return np.where(places < len(self.levels), places, np.nan)
+
+    def codes(self, column: Column) -> npt.NDArray[np.float64]:
+        """The values of a number; of a category the places of its levels among `seen`.
+
+        A level that is not among them has the place after the last, a missing one the next.
+        """
+        if self.kind == "number":
+            return self.numbers(column)
+        place: dict[Any, int] = {level: at for at, level in enumerate(self.seen)}
+        unseen = len(place)
+        place[None] = unseen + 1
         labels = self._checked_labels(column)
-        return np.array([place.get(label, np.nan) for label in labels], dtype=np.float64)
+        return np.array([place.get(label, unseen) for label in labels], dtype=np.float64)
 
     def positions(self, values: Any) -> npt.NDArray[np.float64]:
         """Values of the column, which are its levels if it is a category, as numbers.
@@ -259,36 +271,43 @@ class ColumnEncoding:
             )
         self.loc, self.from_zero = 0.0, True
 
-    def scaled(self, numbers: npt.NDArray[np.float64]) -> Features:
+    def scaled(self, numbers: Tensor) -> Tensor:
         """Numbers in units of the model, rising in the direction of the sign; 0 for NaN."""
-        with np.errstate(over="ignore"):
-            z = (numbers / 2.0 - self.loc / 2.0) / self.scale * 2.0  # halves cannot overflow
-        z = np.clip(np.where(np.isnan(z), 0.0, z), -FAR, FAR)
-        return (z * (self.sign or 1)).astype(np.float32)
+        z = (numbers / 2.0 - self.loc / 2.0) / self.scale * 2.0  # halves cannot overflow
+        z = torch.where(z.isnan(), 0.0, z).clamp(-FAR, FAR)
+        return (z * (self.sign or 1)).float()
 
-    def covariates(self, column: Column) -> Features:
-        """The encoded column, which a network reads, [n, width]."""
-        if self.sign:
-            absent = np.isnan(self.numbers(column))[:, None].astype(np.float32)
-            return absent[:, : self.width]
-        if self.kind == "number":
-            parts = np.stack([self.scaled(self.numbers(column)), column.is_missing], 1)
-            return parts[:, : self.width]
-        labels = self._checked_labels(column)
+    def encoded(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """The covariates that a network reads, [n, width], and the revenue, [n], both float32.
+
+        It is arithmetic of torch alone, which `io.export` writes into a program.
+
+        :param codes: of n rows, as `codes` returns them; those of a category may be integers.
+        """
+        if self.sign or self.kind == "number":
+            numbers = codes.double()
+            if self.kind != "number":
+                numbers = torch.where(codes < len(self.levels), numbers, torch.nan)
+            scaled = self.scaled(numbers)
+            absent = numbers.isnan()[:, None].float()
+            parts = absent if self.sign else torch.cat([scaled[:, None], absent], 1)
+            return parts[:, : self.width], scaled
+        return self._rows_of_levels()[codes.long()], codes.float()
+
+    def _rows_of_levels(self) -> Tensor:
+        """What a network reads of each code of a category without a direction."""
         count = len(self.levels)
         other = count if self.rare else -1
         place: dict[Any, int] = {level: at for at, level in enumerate(self.levels)}
-        place[None] = count + self.rare if self.missing else -1
-        at = np.array([place.get(label, other) for label in labels], dtype=np.int64)
-        # A level that no training row has, at -1, stands for the average row.
-        coded: Features = np.eye(len(self.shares) + 1, len(self.shares), dtype=np.float32)
-        coded[-1] = self.shares
+        at = [place.get(level, other) for level in self.seen]
+        at += [other, count + self.rare if self.missing else -1]
+        # A level that no training row has, at -1, stands for the average row, and for nothing
+        # where its effect does.
+        coded = torch.eye(len(self.shares) + 1, len(self.shares))
+        coded[-1] = torch.tensor([0.0 if self.effects else share for share in self.shares])
         if not self.effects:
             return coded[at]
-        effect = dict(zip(self.known, self.effects, strict=True))
-        own = np.array([effect.get(label, 0.0) for label in labels], dtype=np.float32)
-        coded[-1] = 0.0  # where the effect stands for the level
-        return np.column_stack([coded[at], own])
+        return torch.cat([coded[at], torch.tensor([*self.effects, 0.0, 0.0])[:, None]], 1)
 
     def learn_effects(
         self,
@@ -385,10 +404,13 @@ class TableEncoding:
 
     def __call__(self, columns: Sequence[Column]) -> tuple[Tensor, Tensor]:
         """Covariates [n, d] and revenues [n, m], float32; d and m are at least 1."""
-        rows = len(columns[0].is_missing)
-        pairs = list(zip(self.columns, columns, strict=True))
-        x = [code.covariates(column) for code, column in pairs if code.width]
-        r = [code.scaled(code.numbers(column)) for code, column in pairs if code.sign]
-        nothing = np.zeros((rows, 1), dtype=np.float32)
-        joined = np.concatenate(x, 1) if x else nothing
-        return torch.from_numpy(joined), torch.from_numpy(np.stack(r, 1) if r else nothing)
+        pairs = zip(self.columns, columns, strict=True)
+        return self.encoded([torch.from_numpy(code.codes(column)) for code, column in pairs])
+
+    def encoded(self, codes: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """The same of the codes of each column, [n]."""
+        both = [code.encoded(each) for code, each in zip(self.columns, codes, strict=True)]
+        nothing = torch.zeros_like(both[0][1])
+        r = [revenue for code, (_, revenue) in zip(self.columns, both, strict=True) if code.sign]
+        x = [covariates for covariates, _ in both if covariates.shape[1]]
+        return torch.cat(x or [nothing[:, None]], 1), torch.stack(r or [nothing], 1)

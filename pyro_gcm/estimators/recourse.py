@@ -284,8 +284,8 @@ class _Search:
         row, encoding = self.row[root], self.question.encoding
         r = self.r[row].clone()
         for at, values in numbers.items():
-            scaled = encoding.columns[at].scaled(values)
-            r[:, encoding.revenues.index(at)] = torch.from_numpy(scaled)
+            scaled = encoding.columns[at].scaled(torch.from_numpy(values))
+            r[:, encoding.revenues.index(at)] = scaled
         x = self.x[self.variant[root], row]
         return self.question.of_rows(x, r) if len(root) else np.zeros(0)
 

@@ -251,7 +251,8 @@ class Survival(AxisResponse, name="survival"):
 
     def predict(self, p_y: EventTime) -> Tensor:
         """Pr(T <= horizon | z)."""
-        return p_y.curve.probability(p_y.axis, self.position(self.reference.reshape(1)))
+        shift, _ = p_y.axis(self.position(self.reference.reshape(1)))
+        return p_y.curve.probability(shift)
 
 
 @recorded("models.Ordinal")

@@ -260,7 +260,7 @@ class WholeDistribution(RealOutcome, AxisResponse, name="distribution"):
         many = max(1, _AT_ONCE // math.prod((*event.batch_shape, *event.cost_shape)))
         for some, steps in zip(self.thresholds.split(many), self.steps.split(many), strict=True):
             at = some.double().reshape(-1, *(1 for _ in event.batch_shape))
-            chances = p_y.curve.probability(p_y.axis, at)
+            chances = p_y.curve.probability(p_y.axis(at)[0])
             for chance, step in zip(chances, steps.double(), strict=True):
                 above = above + step * chance
         return self._above_lowest(above)

@@ -23,7 +23,7 @@ from pyro_gcm.cli import program
 
 ROOT = Path(cli.__file__).parent.parent.parent
 DOCUMENT = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
-COMMANDS = ("fit", "predict", "surface", "required", "audit", "plot", "report", "info")
+COMMANDS = ("fit", "predict", "surface", "required", "audit", "plot", "report", "info", "export")
 
 
 def test_help_has_sentences_an_example_and_the_exit_codes() -> None:

@@ -14,6 +14,8 @@ import zoo
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, audit_monotonicity, fit_members
+from pyro_gcm.distributions.race import MinimumGumbel
+from pyro_gcm.estimators import GCMClassifier
 from pyro_gcm.io.export import FORMATS, export
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.models.members import MemberSettings
@@ -129,16 +131,19 @@ class Shares(nn.Module):
 def test_what_has_no_program_is_refused_by_name(tmp_path: Path) -> None:
     model, logistic = GCM(3, 2), GCM(3, 2, cost_family="logistic").double()
     continuous, seeded = GCM(3, 2, response="continuous"), GCM(3, 2, prior=Shares())
-    for fitted in (model, logistic, continuous, seeded):
+    gumbel = GCM(3, 2, cost_family=MinimumGumbel)
+    for fitted in (model, logistic, continuous, seeded, gumbel):
         fitted.objective = "conditional"
     onnx, torch_file = tmp_path / "model.onnx", tmp_path / "model.pt2"
     for path in (onnx, torch_file):
         path.write_text("kept")
     refusals: list[tuple[Any, Path, dict[str, Any], str]] = [
         (GCM(3, 2), torch_file, {}, r"model has not been fitted"),
-        (continuous, torch_file, {}, r"response 'continuous'.*'binary'"),
+        (continuous, torch_file, {}, r"response 'continuous'.*'binary', 'ordinal', 'survival'"),
         (seeded, torch_file, {}, "model draws Dirichlet by seeded noise"),
-        (model, onnx, {"format": "onnx"}, r"cost_family.*Normal.*Logistic.*format='torch'"),
+        (gumbel, onnx, {"format": "onnx"}, r"cost_family.*Gumbel.*Normal, Logistic.*'torch'"),
+        (model, torch_file, {"times": [1.0]}, "times must be.* got .1.0. for response 'binary'"),
+        (GCMClassifier(), onnx, {"format": "onnx"}, "must be a fitted estimator or a model"),
         (logistic, onnx, {"format": "onnx"}, r"float64.*float32"),
         (model, torch_file, {"format": "pickle"}, r"format must be one of"),
         (model, torch_file, {"batch": 0}, r"batch must be an integer of at least 1"),

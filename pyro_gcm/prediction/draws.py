@@ -151,8 +151,8 @@ class Draws(NamedTuple):
         return self if log_selected is None else self.reweighted(log_selected)
 
     def reweighted(self, log_factors: Tensor) -> Draws:
-        """The draws with their weights multiplied by factors [N, b]."""
-        log_factors = log_factors.double()
+        """The draws with their weights multiplied by factors [N, b], or [b] of all draws."""
+        log_factors = log_factors.double().expand(self.num_draws, log_factors.shape[-1])
         if self.log_weights is not None:
             log_factors = log_factors + self.log_weights
         return self._replace(log_weights=torch.log_softmax(log_factors, 0))

@@ -204,8 +204,10 @@ class Predicted(Reader):
         return found
 
     def outcome(self, p: Any, obs: Any) -> Any:
-        """The distribution of the outcome."""
+        """The distribution of the outcome, one for each draw also where y depends on none."""
         self.p_y = of(p)
+        if len(self.p_y.batch_shape) < 2:
+            self.p_y = self.p_y.expand((self.noise.count, *self.p_y.batch_shape))
         return self.p_y
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pyro_gcm.audit.trees import Array, Forest, Mask, Split, Tree, splits_of
+from pyro_gcm.audit.pairs import Array
+from pyro_gcm.audit.trees import Forest, Mask, Split, Tree, splits_of
 
 
 class Grid:

@@ -17,9 +17,10 @@ import numpy.typing as npt
 
 from pyro_gcm.audit.audit import rounding_of
 from pyro_gcm.audit.cells import Grid
+from pyro_gcm.audit.pairs import Array
 from pyro_gcm.audit.result import VERDICTS, TreeProof
 from pyro_gcm.audit.rows import MovedRows
-from pyro_gcm.audit.trees import Array, Forest, Mask, Tree, Unreadable, splits_of
+from pyro_gcm.audit.trees import Forest, Mask, Tree, Unreadable, splits_of
 
 #: Boxes that branch and bound opens at most, and rows that compare trees with predictions.
 _BOXES, _COMPARED = 20_000, 2_000

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 

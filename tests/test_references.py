@@ -118,7 +118,10 @@ def built(name: str, form: dict[str, Any], r_dim: int) -> Fixed:
     numbers = {key: double(value) for key, value in form.items() if key != "family"}
     unit = torch.ones(1)
     if isinstance(response, Survival):
-        unit = response.axis.weights()[:, 0]  # the slope of log t
+        unit = response.axis.weights()[:, 0]  # the slope of standardised log t
+        response.standardizer.learn(torch.tensor([[-1.0], [4.0]]))
+        numbers["intercept"] += response.standardizer.loc[0]
+        numbers |= {key: numbers[key] / response.standardizer.scale for key in numbers}
     elif isinstance(response, Ordinal):
         response.gaps.raw_weight.copy_(inverse_softplus(10.0 * (numbers["gaps"] - 1e-3)) / 10.0)
     elif name == "negative_binomial":

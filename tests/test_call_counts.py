@@ -1,10 +1,10 @@
 """Speed without a clock: counts of what takes time, none of which may rise by 5 %.
 
-    PYTHONPATH=tests python tests/test_counts.py --write    writes them anew
+    PYTHONPATH=tests python tests/test_call_counts.py --write    writes them anew
 
-Those of `counts.json` are lowered where they fell, and raised where a commit says why. Calls are of
-torch's operators below autograd, a backward pass and the optimiser's included: they depend on the
-version of torch, and not on the processor.
+Those of `call_counts.json` are lowered where they fell, and raised where a commit says why. Calls
+are of torch's operators below autograd, a backward pass and the optimiser's included: they depend on
+the version of torch, and not on the processor.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from pyro_gcm import save
 
-FILE = Path(__file__).with_name("counts.json")
+FILE = Path(__file__).with_name("call_counts.json")
 #: The version of torch that the calls are of.
 TORCH = "2.13."
 KINDS = ("plain", "members", "survival, members")

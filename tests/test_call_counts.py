@@ -3,7 +3,7 @@
     PYTHONPATH=tests python tests/test_call_counts.py --write    writes them anew
 
 Those of `call_counts.json` are lowered where they fell, and raised where a commit says why. Calls
-are of torch's operators below autograd, a backward pass and the optimiser's included: they depend on
+are of torch's operators below autograd, with a backward pass and the optimiser's: they depend on
 the version of torch, and not on the processor.
 """
 

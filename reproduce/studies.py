@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from reproduce import public, quantile, timing
-from reproduce.ablations import auctions, bands, latent_sizes, stories
+from reproduce.ablations import auctions, bands, latent_sizes, stories, trials
 from reproduce.checks import credit_falls, falls, primitives
 from reproduce.curves import distribution, intervals, ordinal, survival
 from reproduce.data import datasets
@@ -45,8 +45,15 @@ STUDIES: dict[str, Study | Protocols | Command] = {
     **{
         study.name: study
         for study in (
-            *(auctions.STUDY, untouched.STUDY, falls.STUDY, primitives.STUDY, survival.STUDY),
-            *(ordinal.STUDY, distribution.STUDY, intervals.STUDY, stories.STUDY, bands.STUDY),
+            *(auctions.STUDY, trials.STUDY, untouched.STUDY, falls.STUDY, primitives.STUDY),
+            *(
+                survival.STUDY,
+                ordinal.STUDY,
+                distribution.STUDY,
+                intervals.STUDY,
+                stories.STUDY,
+                bands.STUDY,
+            ),
             *(reference_posteriors.STUDY, coverage.STUDY, credit.STUDY, credit_falls.STUDY),
         )
     },

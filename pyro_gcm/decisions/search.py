@@ -13,6 +13,8 @@ Curve = Callable[[Tensor], Tensor]
 _START, _AT_ONCE, _MOST = 16, 8, 2048
 #: Panels of an area.
 _PANELS = 256
+#: By how much a probability may fall, as those of other libraries do.
+_ROUNDING = 1e-12
 
 
 def best_margin(curve: Curve, columns: Tensor, tolerance: float) -> Tensor:
@@ -67,10 +69,10 @@ def _spread(low: Tensor, high: Tensor, parts: int) -> Tensor:
 
 
 def _rising(p: Tensor) -> Tensor:
-    """The probabilities at rising points, if they rise and none is negative."""
-    if not ((p[0] >= 0.0).all() and (p.diff(dim=0) >= 0.0).all()):
+    """The probabilities at rising points, if they rise but for rounding and none is negative."""
+    if not ((p[0] >= 0.0).all() and (p.diff(dim=0) >= -_ROUNDING).all()):
         raise ValueError(
             "predictor must have predictions of at least 0 that rise with bids, or fall with "
             f"prices, got one of {p.min():g} and a step of {p.diff(dim=0).min():g}"
         )
-    return p
+    return p.cummax(0).values

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,8 +48,8 @@ def allocate(gain: ArrayLike, spend: ArrayLike, budget: float) -> Allocation:
     """The options of largest gain that together spend at most a budget; one, or none, for each row.
 
     Solved as an integer program (HiGHS, through `scipy.optimize.milp`), which is exact but for
-    rounding: the best choice on the grid of options. HiGHS may print lines of its own. Of bids,
-    with p = model.surface(x, bids) and what winning each row is worth::
+    rounding: the best choice on the grid of options. Of bids, with p = model.surface(x, bids) and
+    what winning each row is worth::
 
         allocate(worth[:, None] * p, bids * p, budget)                  # expected spend
         allocate((worth[:, None] - bids) * p, bids.expand_as(p), budget)  # spend if all are won
@@ -128,10 +132,29 @@ def _solved(gains: Array, spends: Array, budget: float, worth: Any) -> tuple[Cho
     one_each = csr_array((np.ones(len(row)), place), shape=(len(gains), len(row)))
     total = csr_array(spend[None] / (budget or 1.0))
     rules = LinearConstraint(vstack([one_each, total]), ub=1.0)
-    exact = {"mip_rel_gap": 0.0}
-    found = milp(-gain / unit, integrality=1, bounds=Bounds(0, 1), constraints=rules, options=exact)
+    options: Any = {"bounds": Bounds(0, 1), "options": {"mip_rel_gap": 0.0}}
+    with _silent():
+        found = milp(-gain / unit, integrality=1, constraints=rules, **options)
     choice[row[found.x > 0.5]] = option[found.x > 0.5]
     return choice, -float(found.mip_dual_bound) * unit
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Without lines on standard output that HiGHS in SciPy 1.17 prints whatever its options are."""
+    if os.name != "posix":  # whose C library could not be told to print at once
+        yield
+        return
+    flush, kept = ctypes.CDLL(None).fflush, os.dup(1)
+    flush(None)
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+            yield
+            flush(None)
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _filled(gains: Array, spends: Array, budget: float, choice: Choice, costly: Choice) -> Choice:

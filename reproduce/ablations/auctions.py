@@ -99,7 +99,9 @@ def curves_and_bids(model: Any, x: Tensor, value: Tensor) -> tuple[Tensor, Tenso
         found = first_price(model, x, value, low=BIDS[0])
     else:
         table = pd.DataFrame(x.numpy(), columns=NAMES).assign(bid=0.0)
-        every = table.iloc[np.repeat(np.arange(len(x)), len(BIDS))].assign(bid=BIDS.repeat(len(x)))
+        every = table.iloc[np.repeat(np.arange(len(x)), len(BIDS))].assign(
+            bid=BIDS.repeat(len(x)).numpy()
+        )
         p = torch.as_tensor(model(every)).reshape(len(x), len(BIDS))
         found = first_price(model, table, value, low=BIDS[0], revenue="bid")
     return p.double(), torch.tensor(found["bid"].to_numpy())
@@ -143,19 +145,19 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
     return found | scores(model, test, torch.from_numpy(drawn))
 
 
-def report(table: pd.DataFrame, rows: str) -> str:
-    """Every score of every method, trained on a number of auctions."""
-    return compared(table[table["dataset"] == rows], METHODS, independent=True)
+def report(table: pd.DataFrame) -> str:
+    """Every score of every method."""
+    return compared(table, METHODS, independent=True)
 
 
-def saved(table: pd.DataFrame, rows: str, ours: str, other: str) -> str:
+def saved(table: pd.DataFrame, ours: str, other: str) -> str:
     """What one method loses of the profit less than another, with its interval."""
-    values = samples(table[table["metric"] == PROFIT], ["dataset", "method"])
-    return shown(paired_interval(values[rows, other], values[rows, ours]))
+    values = samples(table[table["metric"] == PROFIT], ["method"])
+    return shown(paired_interval(values[other,], values[ours,]))
 
 
 STUDY = Study(
-    *("auctions", str(__doc__), ["2,000 auctions", "10,000 auctions"], METHODS, run, "7"),
+    *("auctions", str(__doc__), ["2,000 auctions"], METHODS, run, "7"),
     count=20,
     counted="seeds",
     quick_count=2,

@@ -1,13 +1,11 @@
 """Studies that change one thing at a time: their cells, what is run, and what is reported."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
 
 from pyro_gcm import data, fit
-from reproduce.ablations import auctions, stories
+from reproduce.ablations import auctions, stories, trials
 from reproduce.runs import Fit
 
 # Extended models.
@@ -44,22 +42,30 @@ def test_truths_are_those_of_the_outcomes(part, monkeypatch):
         assert abs(found.y.double().mean() - found.truth.mean()) < 4.0 * error
 
 
-# Auctions.
+# Auctions and trials.
 
 
-def test_scores_of_the_true_auction_are_perfect():
-    test = data.simulate_auctions(500, seed=3)
+def test_decisions_of_the_true_probabilities_lose_nothing():
+    test = data.simulate_auctions(20, seed=3)
 
-    class Truth:
-        def predictive(self, x, r):
-            return SimpleNamespace(quantile=lambda p: test.winning_bid(x, p[0])[:, None])
+    def truth(table):
+        return test.win_probability(table[auctions.NAMES].to_numpy(), table["bid"].to_numpy())
 
-        def log_prob(self, x, r, y):
-            p = test.win_probability(x, test.bid)
-            return torch.where(y[:, 0] == 0.0, p.log(), torch.log1p(-p))
+    value = torch.linspace(200.0, 800.0, 20, dtype=torch.float64)
+    lost = auctions.scores(truth, test, value)
+    assert abs(lost.pop("off the budget")) < 0.1  # what is left is less than one more bid
+    assert all(abs(each) < 1e-9 for each in lost.values()), lost
+    # And those of a model that sees half of the probability do lose.
+    worse = auctions.scores(lambda table: truth(table) ** 2, test, value)
+    assert worse[auctions.PROFIT] > 0.001
 
-    values = auctions.scores(Truth(), test)
-    assert values["mean absolute error of the bid"] < 1e-6
-    assert values["win rate at the bid"] == pytest.approx(0.9, abs=1e-6)
-    log_p = Truth().log_prob(test.x, None, test.outcomes.columns())
-    assert values["log score"] == pytest.approx(log_p.mean().item())
+
+def test_thresholds_are_the_first_levels_that_are_noticed():
+    low, step = trials.LEVELS[0], trials.LEVELS[1] - trials.LEVELS[0]
+    mean = torch.tensor([low + 5.2 * step, 100.0])
+    steep = trials.normal(mean, torch.full((2,), 1e-3))
+    assert trials.threshold(steep).tolist() == [trials.LEVELS[6].item(), trials.LEVELS[-1].item()]
+    for curves in (trials.on_a_grid, trials.random_mixtures):
+        p = curves(torch.Generator().manual_seed(0))
+        assert ((p >= 0) & (p <= 1)).all()
+        assert (p.diff(dim=1) >= -1e-12).all()

@@ -178,7 +178,7 @@ def test_what_cannot_be_asked_is_refused_by_name(fitted):
 
 #: A value for each argument that a method needs.
 NEEDED = {"feature": "debt", "probability": 0.5, "values": [0.5], "levels": [0.5], "counts": [0]}
-NEEDED["movable"] = {"debt": estimators.Move()}
+NEEDED |= {"movable": {"debt": estimators.Move()}, "background": loans(5)[0]}
 
 
 def test_what_is_not_fitted_says_so_whatever_is_asked():

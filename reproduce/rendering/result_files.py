@@ -27,7 +27,8 @@ _COMMANDS = (
     *("public --protocol released", "public --protocol changes --seeds 5"),
     *("public --protocol positive", "public", "public --protocol confirmation"),
     *("public --protocol members", "ablation", "ablation --protocol released", "timing"),
-    *("auctions", "search", "untouched", "credit", "credit_falls", "credit_witnesses", "falls"),
+    *("auctions", "trials", "search", "untouched", "credit", "credit_falls"),
+    *("credit_witnesses", "falls"),
     *("survival", "ordinal", "distribution", "intervals", "stories", "bands"),
     *("primitives", "reference_posteriors", "posterior_coverage"),
 )

@@ -27,8 +27,10 @@ from reproduce.runs import Fit, Scores
 from reproduce.study import Study
 
 ROWS, NEW, GROUPS, DRAWS = 1000, 500, 30, 200
+#: The search, and then a training of the guide of effects alone.
+GUIDE = "then the guide of effects"
 #: Method -> how many of the sets it has.
-METHODS = {"epochs by default": 10, "epochs searched for": 50, "weights uncertain": 5}
+METHODS = {"epochs by default": 10, "epochs searched for": 50, GUIDE: 50, "weights uncertain": 5}
 STORIES = ("one cost", "two costs", "group", "mixture", "kernel")
 
 
@@ -97,6 +99,15 @@ def run(fit_: Fit, device: str = "cpu") -> Scores:
     if fit_.method != "epochs by default":
         options |= {"epochs": search_epochs(model, *learn, **options), "schedule": "constant"}
     epochs, models = fit(model, *learn, **options).best_epoch, [model]
+    if fit_.method == GUIDE:
+        model.requires_grad_(False)
+        model.shared_guide.requires_grad_(True)
+        slow: Any = {
+            "epochs": fit_.options.get("most", 60),
+            "learning_rate": 0.03,
+            "schedule": "cosine",
+        }
+        fit(model, *learn, standardize=False, **{**options, **slow})
     if fit_.method == "weights uncertain":
         few: Any = {
             "steps": 20 if "most" in fit_.options else 600,
@@ -136,9 +147,13 @@ def inside(place: Tensor) -> float:
 
 
 def cells(fit_: Fit) -> Iterable[Fit]:
-    """The first sets of each method; uncertain weights know no objective but that of y."""
-    joint = (fit_.dataset, fit_.method) == ("kernel", "weights uncertain")
-    return [] if joint or fit_.seed >= METHODS[fit_.method] else [fit_]
+    """The first sets of each method that has the story.
+
+    Uncertain weights know no objective but that of y, and groups alone have effects.
+    """
+    others = (fit_.dataset, fit_.method) == ("kernel", "weights uncertain")
+    others |= fit_.method == GUIDE and fit_.dataset != "group"
+    return [] if others or fit_.seed >= METHODS[fit_.method] else [fit_]
 
 
 def report(table: pd.DataFrame) -> str:

@@ -263,5 +263,9 @@ def ramps(values: Tensor, knots: Tensor, slopes: Tensor) -> Tensor:
 
     :param knots: [m, J + 1]; `slopes`: [m, J], from `slopes_between`.
     """
-    low, high = knots[:, :-1], knots[:, 1:]
-    return values.unsqueeze(-1).clamp(low, high).sub_(low).mul_(slopes)
+    low, high, values = knots[:, :-1], knots[:, 1:], values.unsqueeze(-1)
+    if values.requires_grad:  # with the mean of both slopes at a knot, which `clamp` adds up
+        inside = torch.minimum(torch.maximum(values, low), high)
+    else:
+        inside = values.clamp(low, high)
+    return inside.sub_(low).mul_(slopes)

@@ -69,7 +69,7 @@ NO_EVENTS: dict[str, tuple[Any, str]] = {
     "causes, none censored": ((CAME + 1, TIME), "where 2 alone says that it occurred"),
     "causes, by name": (
         pd.DataFrame({"t": TIME, "event": CAME + 1.0}),
-        "several causes are for resp",
+        "several causes are for GCMCompetingRisks",
     ),
     "text": ((np.where(CAME, "yes", "no"), TIME), "one column of events"),
     "both booleans": ((CAME, CAME), "one column of events"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pandas as pd
 import torch
@@ -62,7 +63,8 @@ def on_a_grid(generator: torch.Generator) -> Tensor:
 
 def random_mixtures(generator: torch.Generator) -> Tensor:
     """Curves of costs with random mixtures of normal distributions, and lapse rates, [S, 41]."""
-    size, options = (CURVES, 3), {"generator": generator, "dtype": torch.float64}
+    size = CURVES, 3
+    options: Any = {"generator": generator, "dtype": torch.float64}
     mean, log_scale = torch.randn(size, **options), torch.randn(size, **options)
     share = torch.empty(size, dtype=torch.float64).exponential_(generator=generator)
     share *= torch.arange(3) <= torch.randint(3, (CURVES, 1), generator=generator)

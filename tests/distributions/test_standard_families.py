@@ -141,7 +141,7 @@ def test_onnx_refuses_a_users_family_by_name(registry: None, tmp_path: Any) -> N
     registered_cauchy()
     model = GCM(2, 1, cost_family="cauchy")
     model.objective = "conditional"
-    with pytest.raises(ValueError, match=r"cost_family of the model is Cauchy.*'onnx' takes Normal, Logi"):
+    with pytest.raises(ValueError, match=r"of the model is Cauchy.*'onnx' takes Normal, Logi"):
         export(model, tmp_path / "model.onnx", format="onnx")
 
 

@@ -122,10 +122,10 @@ class Reasons(Answers):
         """
         import pandas as pd
 
-        exact = orders is None and len(self.encoding_.columns) <= EXACT
         count = positive_int("orders", 4 if orders is None else orders, minimum=2)
         generator = np.random.default_rng(seed_of(seed))
         columns, (x, r), others = self._columns(X), self._rows(X), self._rows(background)
+        exact = orders is None and len(self.encoding_.columns) <= EXACT
         names = getattr(self, "feature_names_in_", range(len(columns)))
         coded = zip(self.encoding_.columns, columns, strict=True)
         values = [

@@ -109,8 +109,8 @@ class GCMCompetingRisks(OverTime):
         :param X: a table of n rows.
         :param times: at least 0, in the units of y, [T]; by default `unique_times_`.
         """
-        at = self.unique_times_ if times is None else times
-        return in_numpy(self._predictive(X).incidence(at))
+        predictive = self._predictive(X)
+        return in_numpy(predictive.incidence(self.unique_times_ if times is None else times))
 
     def predict_causes(self, X: Any) -> Array:
         """The probability that each cause comes first in the end, [n, K]."""
@@ -122,8 +122,8 @@ class GCMCompetingRisks(OverTime):
         :param X: a table of n rows.
         :param times: above 0, in the units of y, [T]; by default `unique_times_`.
         """
-        at = self.unique_times_ if times is None else times
-        return in_numpy(self._predictive(X).hazard(at))
+        predictive = self._predictive(X)
+        return in_numpy(predictive.hazard(self.unique_times_ if times is None else times))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Concordance of `predict` with the times at which its cause came first (Wolbers 2014).

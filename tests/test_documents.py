@@ -191,6 +191,15 @@ def test_every_lemma_and_claim_has_a_program() -> None:
     assert without == ["summary"]  # of the library, with no claim of its own
 
 
+def test_outputs_of_notebooks_are_of_no_machine() -> None:
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        for cell in json.loads(path.read_text("utf-8"))["cells"]:
+            for output in cell.get("outputs", []):
+                text = "".join(output.get("text", output.get("data", {}).get("text/plain", "")))
+                assert output.get("name") != "stderr", f"{path}: {text}"
+                assert not re.search(r"(?m)(?:^|[\s'\"])/(?:home|root|tmp|usr|work)/", text), path
+
+
 def test_every_figure_has_alternative_text() -> None:
     for page in PAGES:
         for text in re.findall(r"!\[([^\]]*)\]", page.read_text("utf-8")):

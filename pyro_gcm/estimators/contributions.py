@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm.estimators.directions import OfRows
-from pyro_gcm.estimators.encoding import TableEncoding
+from pyro_gcm.estimators.table_encoding import TableEncoding
 from pyro_gcm.estimators.targets import Array
 
 #: Columns up to which all sets of them are asked, and rows that are predicted at once.

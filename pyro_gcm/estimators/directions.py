@@ -14,7 +14,8 @@ from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.names import known_name
 from pyro_gcm._utils.validation import shown, without_tensor
 from pyro_gcm.data.tables import Column
-from pyro_gcm.estimators.encoding import FAR, ColumnEncoding, TableEncoding
+from pyro_gcm.estimators.encoding import FAR, ColumnEncoding
+from pyro_gcm.estimators.table_encoding import TableEncoding
 from pyro_gcm.estimators.targets import Array
 
 if TYPE_CHECKING:

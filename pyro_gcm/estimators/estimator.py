@@ -25,9 +25,10 @@ from pyro_gcm.estimators.after_training import (
     warn_of_directions,
 )
 from pyro_gcm.estimators.directions import Directions, categories, named_columns
-from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
+from pyro_gcm.estimators.encoding import ColumnEncoding
 from pyro_gcm.estimators.plans import plan_of
 from pyro_gcm.estimators.state import FittedState
+from pyro_gcm.estimators.table_encoding import TableEncoding
 from pyro_gcm.estimators.targets import Array, row_weights, target_column
 from pyro_gcm.estimators.training import Trained, TrainingRows, trained
 from pyro_gcm.inference.training_data import copies, weighed

@@ -10,7 +10,8 @@ import numpy as np
 
 from pyro_gcm._utils.validation import as_tensor, kind, positive, shown
 from pyro_gcm.estimators.directions import index_of
-from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
+from pyro_gcm.estimators.encoding import ColumnEncoding
+from pyro_gcm.estimators.table_encoding import TableEncoding
 from pyro_gcm.estimators.targets import Array
 
 #: A function of numbers by column, each [n], that returns those which follow from others.

@@ -20,8 +20,8 @@ import torch
 
 from pyro_gcm.data.tables import Table
 from pyro_gcm.estimators.directions import OfRows
-from pyro_gcm.estimators.encoding import TableEncoding
 from pyro_gcm.estimators.moves import Move, Settled, steps_of
+from pyro_gcm.estimators.table_encoding import TableEncoding
 from pyro_gcm.estimators.targets import Array
 
 Ints = npt.NDArray[np.int64]

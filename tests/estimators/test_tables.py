@@ -17,7 +17,8 @@ from sklearn.exceptions import NotFittedError
 from pyro_gcm import estimators, load, save
 from pyro_gcm.data.tables import Column, read_table
 from pyro_gcm.estimators import GCMClassifier, GCMRegressor, IGCMClassifier
-from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
+from pyro_gcm.estimators.encoding import ColumnEncoding
+from pyro_gcm.estimators.table_encoding import TableEncoding
 
 OPTIONS = {"monotonic_cst": {"income": -1, "debt": 1, "grade": 1}, "epochs": 2, "hidden": 8}
 

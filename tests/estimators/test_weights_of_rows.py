@@ -20,8 +20,9 @@ from pyro_gcm.estimators import (
     GCMSurvival,
     IGCMClassifier,
 )
-from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
+from pyro_gcm.estimators.encoding import ColumnEncoding
 from pyro_gcm.estimators.kinds import monotone_prediction, scores
+from pyro_gcm.estimators.table_encoding import TableEncoding
 from pyro_gcm.inference.training_data import copies
 
 SMALL = {"monotonic_cst": {"income": -1, "debt": 1}, "hidden": 4, "epochs": 1, "batch_size": 8}

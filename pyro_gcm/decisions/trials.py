@@ -92,8 +92,10 @@ class Trials:
             raise ValueError(f"count must be at most {_LARGEST_BATCH}, got {count}")
         may = self._of_trials("allowed", True if allowed is None else allowed).bool()
         price = self._of_trials("cost", 1.0 if cost is None else cost).double()
-        if not may.any() or not ((price > 0) & price.isfinite()).all():
-            raise ValueError("allowed must have a True, and cost be finite and above 0")
+        if not may.any():
+            raise ValueError("allowed must have a True, got none")
+        if not (fine := (price > 0) & price.isfinite()).all():
+            raise ValueError(f"cost must be finite and above 0, got {price[~fine][0].item()}")
         chosen: list[int] = []
         outcomes = self.p.new_ones(len(self.p), 1)  # probability of each outcome of the batch
         for _ in range(count):

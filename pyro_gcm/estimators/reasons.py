@@ -124,7 +124,11 @@ class Reasons(Answers):
 
         count = positive_int("orders", 4 if orders is None else orders, minimum=2)
         generator = np.random.default_rng(seed_of(seed))
-        columns, (x, r), others = self._columns(X), self._rows(X), self._rows(background)
+        columns, (x, r) = self._columns(X), self._rows(X)
+        try:
+            others = self._rows(background)
+        except ValueError as error:
+            raise ValueError(f"background, in place of X: {error}") from None
         exact = orders is None and len(self.encoding_.columns) <= EXACT
         names = getattr(self, "feature_names_in_", range(len(columns)))
         coded = zip(self.encoding_.columns, columns, strict=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,13 @@ def onnx_bytes(
     names = ["prediction", *(["probabilities"] if response.named == "ordinal" else [])]
     names += [] if times is None else ["survival"]
     arguments = inputs if estimator is None else (inputs,)
-    made = torch.onnx.export(program, arguments, output_names=names, dynamo=True, verbose=False)
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # it warns of packages that it would know how to convert
+    try:
+        made = torch.onnx.export(program, arguments, output_names=names, dynamo=True, verbose=False)
+    finally:
+        logger.setLevel(level)
     assert made is not None
     proto = made.model_proto
     facts = {"prediction": response.predicts}
@@ -181,6 +188,7 @@ class OnnxFile:
 
     :param source: path of the file, or an `onnxruntime.InferenceSession` of it. A path is opened
         with one thread, since a runtime may divide sums otherwise with another number.
+    :raises FileNotFoundError: for a path of no file.
     :raises ValueError: for a file of another kind.
 
     Attributes: `facts`, the metadata; `columns`, how each column is read; `text`, names of those
@@ -192,6 +200,8 @@ class OnnxFile:
         if isinstance(source, str | Path):
             import onnxruntime
 
+            if not Path(source).is_file():
+                raise FileNotFoundError(f"predictor must be a file, and {source} is none")
             options = onnxruntime.SessionOptions()
             options.intra_op_num_threads = 1
             providers = ["CPUExecutionProvider"]

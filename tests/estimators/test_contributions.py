@@ -103,5 +103,5 @@ def test_numbers_without_names_and_wrong_options():
     np.testing.assert_allclose(total, model.predict(rows[:2]) - model.predict(rows).mean())
     with pytest.raises(ValueError, match="orders must be"):
         model.contributions(rows[:2], rows, orders=1)
-    with pytest.raises(ValueError, match="X has 1 features, but"):
+    with pytest.raises(ValueError, match="background, in place of X: X has 1 features"):
         model.contributions(rows[:2], rows[:, :1])

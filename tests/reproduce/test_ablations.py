@@ -54,6 +54,7 @@ def test_decisions_of_the_true_probabilities_lose_nothing():
     value = torch.linspace(200.0, 800.0, 20, dtype=torch.float64)
     lost = auctions.scores(truth, test, value)
     assert abs(lost.pop("off the budget")) < 0.1  # what is left is less than one more bid
+    assert abs(lost.pop("lost at equal spend")) < 1e-3
     assert all(abs(each) < 1e-9 for each in lost.values()), lost
     # And those of a model that sees half of the probability do lose.
     worse = auctions.scores(lambda table: truth(table) ** 2, test, value)

@@ -24,6 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from pyro_gcm import save
 
 FILE = Path(__file__).with_name("call_counts.json")
+BUILD = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
 #: The version of torch that the calls are of.
 TORCH = "2.13."
 KINDS = ("plain", "members", "survival, members")
@@ -67,6 +68,15 @@ def bytes_of(kind: str) -> dict[str, int]:
     return {f"{kind}: bytes of a saved model": size}
 
 
+def bytes_of_wheel() -> dict[str, int]:
+    """The size of the wheel of this checkout."""
+    with tempfile.TemporaryDirectory() as folder:
+        build = [sys.executable, "-c", BUILD, folder]
+        subprocess.run(build, cwd=FILE.parents[1], check=True, capture_output=True)
+        (wheel,) = Path(folder).iterdir()
+        return {"bytes of the wheel": wheel.stat().st_size}
+
+
 def modules() -> dict[str, int]:
     """Modules of this package that are loaded after each import."""
     code = "import sys\n" + "".join(f"{line}\n{LOADED}\n" for line in IMPORTS)
@@ -88,13 +98,15 @@ def test_calls_of_torch_do_not_rise(kind: str) -> None:
     check(calls_of(kind))
 
 
-def test_saved_models_and_imports_do_not_grow() -> None:
+def test_the_wheel_saved_models_and_imports_do_not_grow() -> None:
+    check(bytes_of_wheel())
     check(modules())
     for kind in KINDS:
         check(bytes_of(kind))
 
 
 if __name__ == "__main__" and "--write" in sys.argv:
-    parts = [modules(), *(part for kind in KINDS for part in (calls_of(kind), bytes_of(kind)))]
+    parts = [bytes_of_wheel(), modules()]
+    parts += [part for kind in KINDS for part in (calls_of(kind), bytes_of(kind))]
     whole = {name: count for part in parts for name, count in part.items()}
     FILE.write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")

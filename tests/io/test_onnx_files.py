@@ -163,7 +163,7 @@ def test_what_a_file_cannot_hold_is_refused_by_name(tmp_path: Path) -> None:
         export(empty, path, format="onnx")
     with pytest.raises(ValueError, match="'prediction' has the name of an output"):
         export(named, path, format="onnx")
-    with pytest.raises(FileNotFoundError, match="predictor must be a file, and nowhere.onnx is"):
+    with pytest.raises(FileNotFoundError, match=r"predictor must be a file, and nowhere\.onnx is"):
         audit_table("nowhere.onnx", X)
     with pytest.raises(ValueError, match=r"format must be 'onnx' for an estimator.* 'torch'"):
         export(empty, tmp_path / "a.pt2")

@@ -32,6 +32,7 @@ from pyro_gcm.inference import ImportanceWeightedELBO
 from pyro_gcm.io.onnx_file import OnnxFile
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.responses import Ordinal
+from reproduce import ratios
 from reproduce.methods import rows_of
 from reproduce.methods.spaces import SEARCHED
 from reproduce.runs import RESULTS, positive_count, read_results
@@ -81,8 +82,7 @@ def show(seconds: Mapping[str, Sequence[float]]) -> None:
     for name, times in seconds.items():
         line = f"{name:32s} {1e3 * float(np.median(times)):9.3f} ms"
         if name != reference:
-            ratios = np.divide(times, seconds[reference])
-            lower, median, upper = np.quantile(ratios, [0.25, 0.5, 0.75])
+            lower, median, upper = ratios.quartiles(seconds)[name]
             line += f"   {median:6.3f} x {reference} ({lower:.3f} to {upper:.3f})"
         print(line)
 
@@ -288,16 +288,24 @@ def main() -> None:
     parser.add_argument("name", nargs="?", choices=list(BENCHMARKS), help=about)
     parser.add_argument("--repeats", type=positive_count, default=7)
     parser.add_argument("--quick", action="store_true", help="at a size that takes seconds")
+    parser.add_argument("--store", action="store_true", help="keep the ratios, and draw them")
     options = parser.parse_args()
     if options.name is None and not options.quick:
         parser.error("name one, or pass --quick for all of them")
+    if options.quick and options.store:
+        parser.error("--store keeps ratios of the full size, and --quick has another")
     with_data = "PYRO_GCM_DATA" in os.environ  # which members need
     here = [name for name in BENCHMARKS if with_data or name != "members"]
     for name in here if options.name is None else [options.name]:
         torch.manual_seed(0)
+        measured = {}
         for comparison in BENCHMARKS[name](options.quick):
             print(f"\n{comparison.title}", flush=True)
-            show(paired(comparison.sides, options.repeats, comparison.warm_up))
+            seconds = paired(comparison.sides, options.repeats, comparison.warm_up)
+            show(seconds)
+            measured[comparison.title] = seconds
+        if options.store:
+            ratios.draw(ratios.store(name, measured))
 
 
 if __name__ == "__main__":

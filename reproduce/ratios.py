@@ -13,6 +13,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.ticker import LogLocator
 
 from pyro_gcm._utils.files import write_figure
 from reproduce.runs import RESULTS, versions, write_csv
@@ -79,6 +80,7 @@ def draw(table: pd.DataFrame, path: Path = FIGURE) -> None:
             label = f"{comparison}:\n{side} / {beside}"
             ax.errorbar(x, ratio, (ratio - low, high - ratio), label=label, linewidth=1, **looks)
         ax.set_yscale("log")
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.yaxis.set_major_formatter("{x:g}")
         ax.yaxis.set_minor_formatter("")
         ax.axhline(1.0, color="0.7", linewidth=0.8, zorder=0)

@@ -37,3 +37,11 @@ def test_stored_ratios_replace_those_of_the_same_commit_and_are_drawn_over_commi
     assert table[ratios.QUARTILES].to_numpy().tolist() == [[1.875, 2.25, 2.625], [3.75, 4.5, 5.25]]
     ratios.draw(table, figure)
     assert figure.stat().st_size > 1000
+
+
+def test_the_stored_ratios_are_of_benchmarks_that_are_there() -> None:
+    table = pd.read_csv(ratios.STORED)
+    assert {*table["benchmark"]} <= {*benchmarks.BENCHMARKS}
+    assert not table.duplicated([*ratios.KEY, "comparison", "side"]).any()
+    lower, ratio, upper = table[ratios.QUARTILES].to_numpy().T
+    assert ((lower > 0) & (lower <= ratio) & (ratio <= upper)).all()

@@ -21,7 +21,8 @@ class MovedRows:
     def __init__(self, X: Any, predictor: Any, directions: Any) -> None:
         import pandas as pd
 
-        from pyro_gcm.data.tables import as_frame, signs_of
+        from pyro_gcm.data.frames import as_frame
+        from pyro_gcm.data.tables import signs_of
 
         self.frame, self.dtype = as_frame(X), None
         self.labels = X.columns if isinstance(X, pd.DataFrame) else None

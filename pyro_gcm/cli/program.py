@@ -19,10 +19,11 @@ from typer.exceptions import TyperException
 
 import pyro_gcm
 from pyro_gcm.cli import options
-from pyro_gcm.cli.ask import export, info, plot, predict, report, required, surface
+from pyro_gcm.cli.ask import predict, required, surface
 from pyro_gcm.cli.audit import audit
 from pyro_gcm.cli.fit import fit
 from pyro_gcm.cli.output import Output, WrongUse, one_line, shown_on_terminal, written
+from pyro_gcm.cli.show import export, info, plot, report
 
 PROGRAM = "pyro-gcm"
 EXIT_CODES = (

@@ -19,10 +19,9 @@ from pyro_gcm.cli.output import WrongUse, blamed, instead, listed
 from pyro_gcm.cli.saved import SavedModel
 from pyro_gcm.cli.tables import Reading
 from pyro_gcm.data.survival_times import SurvivalTimes
+from pyro_gcm.estimators.event_times import came_of, first_causes
 from pyro_gcm.estimators.kinds import outcomes_of as read_by
 from pyro_gcm.estimators.targets import (
-    came_of,
-    first_causes,
     levels_in_order,
     places_of,
     refuse_exposures,

@@ -19,10 +19,10 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from torch import Tensor
 
 from pyro_gcm._utils.names import known_name
-from pyro_gcm._utils.validation import InvalidValue, as_tensor, shown, without_tensor
+from pyro_gcm._utils.validation import InvalidValue, shown, without_tensor
+from pyro_gcm.data.frames import as_array, as_frame, with_names
 
 #: Columns of times, by the name of their narwhals dtype, and single values.
 _TIMES = ("Datetime", "Date", "Time", "Duration")
@@ -121,7 +121,7 @@ def read_table(table: Any, estimator: Any = None) -> Table:
 
     if (read := _of_values(table)) is not None:
         return read
-    table = _named(_array("X", table), "X")
+    table = with_names(as_array("X", table), "X")
     names: Sequence[str] | None = None
     frame: Any = table if isinstance(table, pd.DataFrame) else as_frame(table)
     if frame is not None:
@@ -167,80 +167,6 @@ def _of_values(table: Any) -> Table | None:
     # Beside a missing value a frame has lost the digits of whole numbers that are this large.
     large = any(column.numbers is not None and column.labels is not None for column in read)
     return None if large else Table(read, names)
-
-
-def as_frame(table: Any, name: str = "X") -> Any:
-    """The table as a narwhals DataFrame whose names are text, or None if it has no names.
-
-    :param name: of the argument, in messages.
-    :raises TypeError: for a table without rows in memory, and a mapping to anything but columns.
-    :raises ValueError: for names that come twice, and columns of different lengths.
-    """
-    table = _named(table, name)
-    try:
-        return nw.from_native(table, eager_only=True)
-    except TypeError:
-        if callable(getattr(table, "collect", None)):
-            got = f"got {type(table).__name__}: pass {name}.collect()"
-            raise TypeError(f"{name} must have its rows in memory, {got}") from None
-        return None
-
-
-def _named(table: Any, name: str) -> Any:
-    """The table, with names that are text: a DataFrame of pandas where it was records, say."""
-    if isinstance(table, np.ndarray) and table.dtype.names:
-        table = {field: table[field] for field in table.dtype.names}
-    if isinstance(table, Mapping) and not hasattr(table, "tocsr"):  # as sparse matrices may be
-        table = _of_mapping(table, name)
-    elif isinstance(table, list) and table and all(isinstance(row, Mapping) for row in table):
-        table = pd.DataFrame(table)
-    elif type(table).__module__.startswith("pyarrow") and type(table).__name__ == "RecordBatch":
-        import pyarrow as pa
-
-        table = pa.Table.from_batches([table])
-    if type(table).__module__.startswith("pandas") and hasattr(table, "set_axis"):
-        names = [str(each) for each in getattr(table, "columns", ())]
-        if names and names != list(table.columns):
-            table = table.set_axis(names, axis=1)
-        if len(set(names)) < len(names):
-            twice = max(names, key=names.count)
-            raise ValueError(f"{name} must have each column once, got {twice!r} twice")
-    return table
-
-
-def _of_mapping(table: Mapping[Any, Any], name: str) -> Any:
-    """A DataFrame of columns, whose indexes say nothing."""
-    found = {}
-    for key, values in table.items():
-        if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
-            raise TypeError(f"{name} must have a column for {key!r}, got {shown(values)}")
-        values = _array(f"{name}[{key!r}]", values)
-        if not isinstance(values, pd.Series | pd.Categorical | np.ndarray | list | tuple):
-            series = nw.from_native(values, series_only=True, pass_through=True)
-            if isinstance(series, nw.Series):
-                kind: Any = series.dtype
-                values = pd.Series(series.to_list(), dtype=object)
-                if kind == nw.Enum:
-                    values = pd.Categorical(values, list(kind.categories), ordered=True)
-        found[key] = values.array if isinstance(values, pd.Series) else values
-    if len(set(map(len, found.values()))) > 1:
-        lengths = {key: len(values) for key, values in found.items()}
-        raise ValueError(f"{name} must have columns of one length, got {lengths}")
-    return pd.DataFrame(found)
-
-
-def _array(name: str, values: Any) -> Any:
-    """An array in place of a tensor, since numpy has no bfloat16, and of a masked one."""
-    if isinstance(values, Tensor):
-        return as_tensor(name, values).cpu().numpy()
-    return unmasked(values) if isinstance(values, np.ma.MaskedArray) else values
-
-
-def unmasked(array: Any) -> npt.NDArray[Any]:
-    """A masked array as one with NaN or None where it is masked."""
-    if array.dtype.kind in "biuf":
-        return array.astype(np.float64).filled(np.nan)
-    return array.astype(object).filled(None)
 
 
 def of_times(where: str, kind: str) -> str:

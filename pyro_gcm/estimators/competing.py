@@ -14,9 +14,10 @@ from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import ArrayLike, shown
 from pyro_gcm.estimators.classes import by_label
 from pyro_gcm.estimators.estimator import in_numpy
+from pyro_gcm.estimators.event_times import first_causes
 from pyro_gcm.estimators.kinds import outcomes_of
 from pyro_gcm.estimators.survival import OverTime, harrell_concordance
-from pyro_gcm.estimators.targets import Array, first_causes, row_weights
+from pyro_gcm.estimators.targets import Array, row_weights
 from pyro_gcm.responses import CompetingRisks
 
 if TYPE_CHECKING:

@@ -9,16 +9,8 @@ import numpy as np
 
 from pyro_gcm._utils.validation import InvalidValue
 from pyro_gcm.estimators.after_training import warn_of_loss
-from pyro_gcm.estimators.targets import (
-    Array,
-    NoPairs,
-    Values,
-    event_times,
-    first_causes,
-    places_of,
-    target_column,
-    target_numbers,
-)
+from pyro_gcm.estimators.event_times import NoPairs, event_times, first_causes
+from pyro_gcm.estimators.targets import Array, Values, places_of, target_column, target_numbers
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from pyro_gcm._utils.names import known_name
 from pyro_gcm._utils.torch_state import one_thread
 from pyro_gcm._utils.validation import told_once, warn_user
-from pyro_gcm.data.tables import Table, as_frame, read_table
+from pyro_gcm.data.frames import as_frame
+from pyro_gcm.data.tables import Table, read_table
 from pyro_gcm.estimators.encoding import ColumnEncoding
 from pyro_gcm.estimators.table_encoding import TableEncoding
 from pyro_gcm.estimators.targets import Array, Values

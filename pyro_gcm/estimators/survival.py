@@ -15,9 +15,10 @@ from torch import Tensor
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import ArrayLike, one_of, vector
 from pyro_gcm.estimators.estimator import GivenRows, in_numpy
+from pyro_gcm.estimators.event_times import NoPairs, event_times
 from pyro_gcm.estimators.kinds import outcomes_of
 from pyro_gcm.estimators.reasons import Reasons
-from pyro_gcm.estimators.targets import Array, NoPairs, event_times, row_weights
+from pyro_gcm.estimators.targets import Array, row_weights
 from pyro_gcm.responses import Response, Survival
 
 if TYPE_CHECKING:

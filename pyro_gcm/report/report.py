@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pyro_gcm._utils.files import check_writable, usable, write_file
 from pyro_gcm._utils.torch_state import one_thread
 from pyro_gcm._utils.validation import number, positive_int, seed_of, share, shown, told_once
-from pyro_gcm.data.tables import as_frame
+from pyro_gcm.data.frames import as_frame
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.kinds import outcomes_of
 from pyro_gcm.report.columns import groups, importance, table_of_columns

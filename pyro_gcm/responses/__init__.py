@@ -4,8 +4,9 @@ from pyro_gcm.responses.axis import AxisResponse, Ordinal, Survival
 from pyro_gcm.responses.classes import Classes
 from pyro_gcm.responses.competing import CompetingRisks
 from pyro_gcm.responses.count import Count
+from pyro_gcm.responses.guessed import Guessed
 from pyro_gcm.responses.real import Continuous, Quantile, WholeDistribution
-from pyro_gcm.responses.response import RESPONSES, Binary, Guessed, Response
+from pyro_gcm.responses.response import RESPONSES, Binary, Response
 from pyro_gcm.responses.several import Several
 
 __all__ = [

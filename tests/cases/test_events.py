@@ -17,7 +17,7 @@ from target_rows import CAME, ROWS, SMALL, TIME, TIMES, X, masked, objects, stru
 
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.estimators import GCMSurvival
-from pyro_gcm.estimators.targets import event_times
+from pyro_gcm.estimators.event_times import event_times
 
 EVENTS = {
     "a pair": (CAME, TIME),

@@ -10,8 +10,8 @@ from command_line import run
 
 from pyro_gcm import SurvivalTimes, load, save
 from pyro_gcm.estimators import GCMCompetingRisks, GCMSurvival
+from pyro_gcm.estimators.event_times import first_causes
 from pyro_gcm.estimators.kinds import predictions
-from pyro_gcm.estimators.targets import first_causes
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.normal(size=(160, 2)), columns=["debt", "rate"])

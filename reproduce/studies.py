@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from reproduce import public, quantile, timing
-from reproduce.ablations import auctions, bands, latent_sizes, stories, trials
+from reproduce.ablations import auctions, bands, latent_sizes, selection, stories, trials
 from reproduce.checks import credit_falls, falls, primitives
 from reproduce.curves import distribution, intervals, ordinal, survival
 from reproduce.data import datasets
@@ -53,6 +53,7 @@ STUDIES: dict[str, Study | Protocols | Command] = {
                 intervals.STUDY,
                 stories.STUDY,
                 bands.STUDY,
+                selection.STUDY,
             ),
             *(reference_posteriors.STUDY, coverage.STUDY, credit.STUDY, credit_falls.STUDY),
         )

@@ -29,7 +29,7 @@ _COMMANDS = (
     *("public --protocol members", "ablation", "ablation --protocol released", "timing"),
     *("auctions", "trials", "search", "untouched", "credit", "credit_falls"),
     *("credit_witnesses", "falls"),
-    *("survival", "ordinal", "distribution", "intervals", "stories", "bands"),
+    *("survival", "ordinal", "distribution", "intervals", "stories", "bands", "selection"),
     *("primitives", "reference_posteriors", "posterior_coverage"),
 )
 

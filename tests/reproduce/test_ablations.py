@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from pyro_gcm import data, fit
-from reproduce.ablations import auctions, stories, trials
+from reproduce.ablations import auctions, selection, stories, trials
 from reproduce.runs import Fit
 
 # Extended models.
@@ -70,3 +70,38 @@ def test_thresholds_are_the_first_levels_that_are_noticed():
         p = curves(torch.Generator().manual_seed(0))
         assert ((p >= 0) & (p <= 1)).all()
         assert (p.diff(dim=1) >= -1e-12).all()
+
+
+# Selection.
+
+
+@pytest.mark.parametrize("dataset", ["linear", "curved"])
+def test_two_steps_recover_what_least_squares_miss(dataset, monkeypatch):
+    monkeypatch.setattr(selection, "ROWS", 200_000)
+    found = {
+        method: selection.run(Fit("selection", dataset, "", "", "0", 0, method, "{}"))
+        for method in selection.METHODS
+        if "GCM" not in method
+    }
+    steps, squares = found["Heckman's two steps"], found["Least squares of the seen rows"]
+    own, mean = "coverage of 90 % intervals of unseen y", "error of the mean of all rows"
+    assert squares[mean] > 0.3
+    if dataset == "linear":
+        # Over seeds -.002 (standard deviation .005), .000 (.004) and .900 (.0015).
+        assert abs(steps[mean]) < 0.03
+        assert abs(steps["error of the effect of r"]) < 0.02
+        assert abs(steps[own] - 0.9) < 0.01
+        assert squares[own] < 0.85
+    else:  # which they cannot know
+        assert steps["RMSE of E(y given x, r)"] > 0.3
+
+
+def test_the_truth_of_a_selection_is_that_of_its_rows(monkeypatch):
+    monkeypatch.setattr(selection, "ROWS", 100_000)
+    for dataset in ("linear", "curved"):
+        data = selection.simulated(dataset, 3)
+        error = data.y - data.mean(data.r)
+        assert abs(error.mean()) < 4.0 / len(error) ** 0.5
+        assert abs(error.std() - 1.0) < 4.0 * (0.5 / len(error)) ** 0.5
+        assert 0.5 < data.seen.mean() < 0.6
+        assert error[data.seen].mean() > 0.1

@@ -308,13 +308,13 @@ def outcomes_of(
     :param event: likewise, of a survival model. Where one is given, both are needed.
     :raises WrongUse: for rows that do not fit the model, and for outcomes that it cannot have.
     """
-    if model.kind == "competing":
-        raise WrongUse("a report is not made of competing risks; predict --at has their incidences")
-    survival, asked = model.kind == "survival", target is not None or event is not None
+    survival = model.kind in ("survival", "competing")
+    asked = target is not None or event is not None
     if event is not None and not survival:
         raise WrongUse(f"--event is for survival models, and this one is a {model.kind}")
     target, event = target or model.notes.get("target"), event or model.notes.get("event")
-    of_text = [target] if target and isinstance(next(iter(model.labels), None), str) else []
+    is_text = isinstance(next(iter(model.labels), None), str) and not survival
+    of_text = [target] if target and is_text else []
     frame, y, lacks = model.table(data, of_text), None, ""
     wanted = {"--target": target, "--event": event} if survival else {"--target": target}
     if missing := [option for option, name in wanted.items() if name not in frame]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import ArrayLike, shown
+from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.estimators.classes import by_label
 from pyro_gcm.estimators.estimator import in_numpy
 from pyro_gcm.estimators.event_times import first_causes
@@ -134,11 +136,7 @@ class GCMCompetingRisks(OverTime):
         :raises ValueError: if no two rows can be compared.
         """
         risk, times = self.predict(X), outcomes_of(self, y)
-        own, *others = (times[cause] for cause in self.causes_)
-        never = np.stack([other.is_exact.numpy() for other in others]).any(0)
-        time = np.where(never, np.inf, own.lower.numpy())
-        weight = row_weights(sample_weight, risk)
-        return harrell_concordance(time, own.is_exact.numpy(), risk, weight)
+        return concordance_of(times, self.causes_[0], risk, row_weights(sample_weight, risk))
 
     def _residual(self, model: Any, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
         """Whether the cause came by the horizon, less its incidence; 0 where that is not known."""
@@ -147,3 +145,17 @@ class GCMCompetingRisks(OverTime):
         known = came.any(1) | (lower[:, 0] >= reference)
         happened = came[:, 0] & (lower[:, 0] <= reference)
         return torch.where(known, happened.double() - model.predict(x, r).double().cpu(), 0.0)
+
+
+def concordance_of(
+    times: Mapping[str, SurvivalTimes], cause: str, risk: Array, weight: Array | None = None
+) -> float:
+    """Concordance of a prediction [n] with the times at which a cause came first (Wolbers 2014).
+
+    :param times: by cause, as `first_causes` returns them.
+    :raises NoPairs: if no two rows can be compared.
+    """
+    own, others = times[cause], [other for name, other in times.items() if name != cause]
+    never = np.stack([other.is_exact.numpy() for other in others]).any(0)
+    time = np.where(never, np.inf, own.lower.numpy())
+    return harrell_concordance(time, own.is_exact.numpy(), risk, weight)

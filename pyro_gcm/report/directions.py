@@ -125,8 +125,8 @@ def audited(subject: Subject) -> Section:
     searched = (
         f"The audit compares pairs: a row of the data, and the same row with other values of "
         f"{listed(names)}, inside the range of these rows, by random steps in all of them at once "
-        f"and in one at a time between neighbouring values. A {subject.short} that moves against "
-        f"its direction by more than {audit.tolerance:.2g} is a violation; less, as in "
+        f"and in one at a time between neighbouring values. If the {subject.short} moves against a "
+        f"direction by more than {audit.tolerance:.2g}, that is a violation; less, as in "
         f"{counted(audit.rounding, 'pair')} here, is rounding of the computer. The command “audit” "
         "searches longer, and around the worst pairs."
     )

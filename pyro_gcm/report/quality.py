@@ -45,7 +45,7 @@ def of_classes(subject: Subject) -> tuple[list[Block], str]:
     blocks: list[Block] = [Facts(facts)]
     if not auc:
         blocks.append(Paragraph("All rows have the same outcome, so there is no AUC.", "note"))
-    figures = Figures([_calibration({"groups of rows": curve}), _distribution(subject, event)])
+    figures = Figures([calibration({"groups of rows": curve}), _distribution(subject, event)])
     return [*blocks, Paragraph(verdict), figures], f"{in_short}."
 
 
@@ -75,7 +75,7 @@ def of_levels(subject: Subject) -> tuple[list[Block], str]:
         f"The most probable level is right in {accuracy.value} of these rows, where always saying "
         f"{quoted(labels[int(observed.argmax())])} is right in {percent(observed.max())}."
     )
-    return [Facts(facts), base_rates, Figures([_calibration(curves)])], in_short
+    return [Facts(facts), base_rates, Figures([calibration(curves)])], in_short
 
 
 def _label_scores(subject: Subject, rates: Any) -> list[Fact]:
@@ -95,7 +95,7 @@ def _label_scores(subject: Subject, rates: Any) -> list[Fact]:
     ]
 
 
-def _calibration(curves: Mapping[str, pd.DataFrame]) -> Figure:
+def calibration(curves: Mapping[str, pd.DataFrame]) -> Figure:
     """Calibration curves by their names, whose axes end where the data do."""
     table = pd.concat(curves)
     reach = 2.0 * table["standard_error"]

@@ -16,6 +16,8 @@ from pyro_gcm._utils.validation import number, positive_int, seed_of, share, sho
 from pyro_gcm.data.frames import as_frame
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.kinds import outcomes_of
+from pyro_gcm.report.alternatives import alternatives
+from pyro_gcm.report.causes import of_causes
 from pyro_gcm.report.columns import groups, importance, table_of_columns
 from pyro_gcm.report.counts import of_counts
 from pyro_gcm.report.decisions import decisions
@@ -107,12 +109,11 @@ def write_report(
     check_writable(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"path must end in .html, got {path}")
-    if getattr(estimator, "response", "") == "competing":
-        raise ValueError("estimator must be none of competing risks, of which no report is made")
     X, exposure = _rows(estimator, X), _exposure_of(estimator, X)
     y = None if y is None else outcomes_of(estimator, y)
-    if y is not None and len(y) != len(X):
-        raise ValueError(f"y must have one entry for each of the {len(X)} rows, got {len(y)}")
+    given = len(next(iter(y.values())) if isinstance(y, dict) else X if y is None else y)
+    if given != len(X):
+        raise ValueError(f"y must have one entry for each of the {len(X)} rows, got {given}")
     subject = Subject(
         estimator,
         X,
@@ -283,9 +284,10 @@ _QUALITY_OF = {
     "ordinal": of_levels,
     "survival": of_times,
     "count": of_counts,
+    "competing": of_causes,
 }
 #: One for each question of the reader, in the order of the report.
 _SECTIONS = (
-    *(_prediction, _quality, decisions, importance, curves, audited, explained, groups),
-    _model_card,
+    *(_prediction, _quality, alternatives, decisions, importance, curves),
+    *(audited, explained, groups, _model_card),
 )

@@ -101,7 +101,7 @@ class Subject:
     @cached_property
     def observed(self) -> Array | None:
         """What a prediction is the mean of, [n], float64; None without outcomes, and of times."""
-        if self.y is None or self.kind == "survival":
+        if self.y is None or self.kind in ("survival", "competing"):
             return None
         if self.kind == "classifier":
             return np.asarray(
@@ -113,21 +113,37 @@ class Subject:
             return np.asarray(self.y, np.float64) / self.exposures
         return np.asarray(self.y, np.float64)
 
+    def shares(self, X: pd.DataFrame) -> Array:
+        """The prediction, after those of other classes or causes by `labels` if there are any."""
+        if self.kind == "competing":
+            every = self.estimator.predict_cumulative_incidence(X, [self.horizon])[:, 0]
+            return np.roll(every, -1, 1)
+        if self.kind == "classifier" and len(self.labels) > 2:
+            event, every = self.estimator.event_column_, self.estimator.predict_proba(X)
+            return np.column_stack([np.delete(every, event, 1), every[:, event]])
+        return monotone_prediction(self.estimator, X)[:, None]
+
     @cached_property
-    def importance(self) -> pd.Series[float]:
-        """Mean absolute change of the prediction as a column is shuffled, by name, from the top."""
+    def importances(self) -> pd.DataFrame:
+        """Mean absolute changes of `shares` as a column is shuffled, by name, from the top."""
         from sklearn.inspection import permutation_importance
 
         X = self.X.iloc[self.sample()]
 
-        def minus_change(estimator: Any, moved: pd.DataFrame, p: Array) -> float:
-            return -float(np.abs(monotone_prediction(estimator, moved) - p).mean())
+        def minus_change(estimator: Any, moved: pd.DataFrame, p: Array) -> dict[str, float]:
+            changes = np.abs(self.shares(moved) - p).mean(0)
+            return {str(place): -float(change) for place, change in enumerate(changes)}
 
         options: Any = {"scoring": minus_change, "n_repeats": 2, "random_state": self.seed}
-        p = monotone_prediction(self.estimator, X)
-        found = permutation_importance(self.estimator, X, p, **options).importances_mean
-        names = pd.Index([str(name) for name in X])
-        return pd.Series(found, names).sort_values(ascending=False, kind="stable")
+        found = permutation_importance(self.estimator, X, self.shares(X), **options)
+        columns = {place: own.importances_mean for place, own in found.items()}
+        table = pd.DataFrame(columns, pd.Index([str(name) for name in X]))
+        return table.sort_values(table.columns[-1], ascending=False, kind="stable")
+
+    @property
+    def importance(self) -> pd.Series[float]:
+        """That of the prediction."""
+        return self.importances.iloc[:, -1]
 
     @cached_property
     def typical(self) -> dict[str, Any]:
@@ -198,7 +214,9 @@ class Subject:
 
     @cached_property
     def labels(self) -> list[str]:
-        """The levels, or the classes, the event last, as text."""
+        """The levels, classes or causes, that of the prediction last, as text."""
+        if self.kind == "competing":
+            return [*self.estimator.causes_[1:], self.estimator.causes_[0]]
         names = [str(label) for label in getattr(self.estimator, "classes_", ())]
         event = getattr(self.estimator, "event_column_", None)
         return names if event is None else [*names[:event], *names[event + 1 :], names[event]]
@@ -206,18 +224,21 @@ class Subject:
     @property
     def is_share(self) -> bool:
         """Whether predictions are probabilities."""
-        return self.kind in ("classifier", "survival")
+        return self.kind in ("classifier", "survival", "competing")
 
     @property
     def horizon(self) -> float:
-        """The time of the risk of a survival model."""
-        return float(getattr(self.estimator.model_.response, "reference", math.nan))
+        """The time of the risk of a survival model, or of incidences."""
+        response = self.estimator.model_.response
+        parts = response.parts if self.kind == "competing" else [response]
+        return float(getattr(parts[0], "reference", math.nan))
 
     def happening(self, happens: bool = True) -> str:
         """The event of a prediction that is a probability, or its opposite."""
-        if self.kind == "survival":
-            verb = "comes" if happens else "does not come"
-            return f"{self.event} {verb} by {quoted(self.target)} = {amount(self.horizon)}"
+        if self.kind in ("survival", "competing"):
+            one = [quoted(self.labels[-1]), "first"] if self.labels else [self.event]
+            one.insert(1, "comes" if happens else "does not come")
+            return f"{' '.join(one)} by {quoted(self.target)} = {amount(self.horizon)}"
         if not happens and len(self.labels) > 2:
             return f"{quoted(self.target)} is not {quoted(self.labels[-1])}"
         return f"{quoted(self.target)} is {quoted(self.labels[-1 if happens else 0])}"
@@ -242,6 +263,7 @@ class Subject:
         names = {
             "classifier": "probability",
             "survival": "risk",
+            "competing": "incidence",
             "ordinal": "mean place",
             "count": "rate",
         }
@@ -252,6 +274,8 @@ class Subject:
         """The name of a prediction, on the axis of a figure."""
         if self.kind == "survival":
             return f"risk by {amount(self.horizon)}"
+        if self.kind == "competing":
+            return f"incidence of {shortened(self.labels[-1])} by {amount(self.horizon)}"
         predicted = quoted(shortened(self.labels[-1])) if self.is_share else shortened(self.target)
         return f"{self.short} of {predicted}"
 

@@ -116,8 +116,10 @@ def test_the_command_line_fits_and_predicts_causes(tmp_path):
         "incidence_repaid_4,incidence_default_2,incidence_default_4"
     )
     assert "default +" in run("info", folder).out
-    report = run("report", folder, data, "--out", tmp_path / "a.html").err
-    assert "a report is not made of competing risks" in report
+    asked = ["report", folder, data, "--out", tmp_path / "a.html", "--pairs", 10]
+    report = run(*asked, "--quiet", "--json").json
+    assert "All causes side by side" in report["sections"]
+    assert set(report["scores"]) == {"concordance"}
     for changed, message in (
         (("--increasing", "debt", "--kind", "competing"), "must say for which cause of 'ended'"),
         (("--increasing", "fraud:debt"), "name the cause 'fraud', and 'ended' has no such value"),

@@ -21,7 +21,7 @@ from order_event_cases import (
 from scipy import stats
 from torch import Tensor
 
-from pyro_gcm.distributions import InfiniteCost, OrderEvent
+from pyro_gcm.distributions import GuessedEvent, InfiniteCost, OrderEvent
 from pyro_gcm.distributions.families import tail_log_probs
 
 #: What either sampler draws for a comparison.
@@ -131,3 +131,12 @@ def test_draws_in_a_far_tail_have_its_shape(family: str, u: float, outcome: floa
     at_draw, at_revenue = (tail_log_probs(event.cost, v)[side] for v in (c, event.revenue))
     share = (at_draw - at_revenue).exp().squeeze(-1)
     assert stats.kstest(share.numpy(), "uniform").pvalue > DIFFERENT
+
+
+@outcomes
+def test_costs_given_an_event_or_a_guess_follow_bayes_rule(outcome: float) -> None:
+    event = fair_event((2, 2), dtype=torch.float64)
+    guessed = GuessedEvent(event, torch.tensor(-0.4, dtype=torch.float64))
+    y, c = torch.tensor(outcome), event.cost.sample((50,))
+    bayes = event.cost.log_prob(c) + guessed.given_cost(c).log_prob(y) - guessed.log_prob(y)
+    torch.testing.assert_close(guessed.cost_posterior(y).log_prob(c), bayes)

@@ -148,3 +148,8 @@ def test_gradients_are_finite_at_no_events_and_infinite_revenues(
             assert log_p.isfinite().all()
             slopes = torch.autograd.grad(log_p.clamp(min=-1e30).sum(), [revenue, loc])
             assert all(slope.isfinite().all() for slope in slopes), (count, exposure)
+
+
+def test_costs_given_fewer_than_no_events_are_refused() -> None:
+    with pytest.raises(ValueError, match="support"):
+        made(doubles(1.0)).cost_posterior(doubles(-1.0, 1.0))

@@ -41,6 +41,13 @@ def by_quadrature(name: str, k: int) -> float:
     return float(integrate.trapezoid(np.exp(log_f), margin))
 
 
+def test_a_cost_has_the_density_of_scipys_left_skewed_gumbel() -> None:
+    loc, scale = torch.tensor([0.1, -2.0]).double(), torch.tensor([0.7, 3.0]).double()
+    value = torch.linspace(-9.0, 4.0, 14).double().unsqueeze(-1)
+    want = stats.gumbel_l(loc.numpy(), scale.numpy()).logpdf(value.numpy())
+    torch.testing.assert_close(MinimumGumbel(loc, scale).log_prob(value), torch.from_numpy(want))
+
+
 @pytest.mark.parametrize("name", RACES)
 def test_probabilities_are_those_of_the_race(name: str) -> None:
     p_y = raced(name)

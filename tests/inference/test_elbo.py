@@ -18,7 +18,7 @@ from pyro_gcm.inference import ImportanceWeightedELBO
 FULL, ROWS, DIM, N = 60, 6, 2, 5
 DTYPE = torch.float64
 
-counts = pytest.mark.parametrize("num_particles", [1, N], ids=lambda n: f"N={n}")
+counts = pytest.mark.parametrize("num_particles", [1, 2, N], ids=lambda n: f"N={n}")
 
 
 def normal(value: Tensor, loc: Any, scale: Any) -> Tensor:
@@ -167,6 +167,18 @@ def test_masked_rows_have_weight_one() -> None:
     elbo = ImportanceWeightedELBO(8, max_plate_nesting=1)
     loss = elbo.loss(poutine.mask(toy.model, mask), poutine.mask(toy.guide, mask))
     torch.testing.assert_close(loss, -bound(toy.log_weights()[:, mask]))
+
+
+@counts
+def test_a_guide_without_sites_gives_the_likelihood(num_particles: int) -> None:
+    y = Toy().y
+
+    def model() -> None:
+        with whole():
+            pyro.sample("y", dist.Normal(0.3, 2.0), obs=y)
+
+    bound = ImportanceWeightedELBO(num_particles=num_particles, max_plate_nesting=1)
+    assert bound.loss(model, lambda: None) == pytest.approx(-float(normal(y, 0.3, 2.0).sum()))
 
 
 def test_guide_site_that_cannot_be_reparametrised_is_named() -> None:

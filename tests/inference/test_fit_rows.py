@@ -15,6 +15,7 @@ from torch import Tensor
 from training_runs import QUICK, same, weights
 
 from pyro_gcm import GCM, fit
+from pyro_gcm.training.options import TrainingOptions
 
 
 def refuses(model: GCM, message: str, **arguments: Any) -> None:
@@ -135,3 +136,10 @@ def test_seed_of_the_model_decides_its_first_weights_and_no_call_moves_the_gener
         call(x, r, num_samples=40)
     GCM(3, 2).cost(x)
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_one_row_may_be_held_out_or_learned_from() -> None:
+    for share, sizes in ((0.1, (9, 1)), (0.9, (1, 9))):
+        options = TrainingOptions(validation=share, device="cpu")
+        parts = options.parts(10, torch.Generator().manual_seed(0))
+        assert tuple(map(len, parts)) == sizes

@@ -224,3 +224,8 @@ def test_a_column_that_speaks_for_two_classes_orders_both_together() -> None:
         model.required(X, "time", 0.5)
     with pytest.raises(ValueError, match="a column with a direction"):
         model.explain(X)
+
+
+def test_classes_as_numbers_run_from_minus_one_to_one() -> None:
+    numbers = Classes(classes=5).standardized(torch.arange(5.0))
+    assert numbers.tolist() == [-1.0, -0.5, 0.0, 0.5, 1.0]

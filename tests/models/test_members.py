@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import zoo
 from torch import Tensor
@@ -100,3 +102,14 @@ def test_ramps_and_width_shrink_where_columns_are_many_and_rows_are_few() -> Non
     x[:2, 5:], weight[0] = torch.tensor([[0.5], [1.0]]), 0.0
     fitted = fit_members(x, r, y, sample_weight=weight, early_stopping=False, progress=False)
     assert fitted.settings.bins == 4
+
+
+def test_weight_matrices_alone_decay_and_maps_have_a_rate_of_their_own() -> None:
+    model, settings = MemberGCM(3, 2, members=2, hidden=4), MemberSettings()
+    make: Any = settings.training(model).optimizer
+    groups = make(model.parameters(), 0.5).param_groups
+    found = {id(p): (g["weight_decay"], g["lr"]) for g in groups for p in g["params"]}
+    for name, parameter in model.named_parameters():
+        is_matrix = name.endswith("weight") and name.startswith(("encoder.", "cost_net."))
+        rate = 0.5 * settings.map_rate if name.startswith("revenue_map.") else 0.5
+        assert found[id(parameter)] == (settings.weight_decay if is_matrix else 0.0, rate), name

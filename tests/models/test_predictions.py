@@ -53,6 +53,13 @@ def test_more_samples_change_predictions_little_and_for_the_better() -> None:
     assert errors[128].max() < 0.01
 
 
+@pytest.mark.parametrize("z_dim", [2, 5])
+def test_the_four_components_of_a_mixture_have_as_many_draws_each(z_dim: int) -> None:
+    model = trained(prior="mixture", z_dim=z_dim)
+    draws = [model.noise(count).count for count in (1, 11, 12, 14)]
+    assert draws == [4, 8, 12, 12]
+
+
 # Inputs
 
 

@@ -45,7 +45,7 @@ class ColumnEncoding:
     :param levels: the levels of a category that have a column of their own.
     :param shares: of the training rows, in the same order, and then of those after them.
     :param rare: whether rare levels share one, which unseen ones have as well.
-    :param missing: whether training rows lack a value.
+    :param missing: whether some of the training rows lack a value, and others have one.
     :param known: all levels of a category that has effects, and `effects`, their mean outcomes.
     :param whole: whether the numbers of all training rows are whole.
     :param from_zero: whether values are at least 0, where those of the model start as well.
@@ -73,7 +73,8 @@ class ColumnEncoding:
 
         :raises ValueError: for a constraint on a category without an order.
         """
-        found = cls(column.label, sign, "number", missing=bool(column.is_missing.any()))
+        absent = column.is_missing
+        found = cls(column.label, sign, "number", missing=bool(absent.any() and not absent.all()))
         if categorical:
             found._learn_levels(column)
         if found.sign or not categorical:
@@ -82,12 +83,11 @@ class ColumnEncoding:
 
     @property
     def width(self) -> int:
-        """Number of covariates that stand for it."""
-        if self.sign:
-            return int(self.missing)
-        if self.kind == "number":
-            return 1 + self.missing
-        return len(self.levels) + self.rare + self.missing + bool(self.effects)
+        """Number of covariates that stand for it; none where all training rows are equal."""
+        if self.sign or self.kind == "number":
+            return self.missing + (not self.sign and self.low < self.high)
+        levels = len(self.levels) + self.rare + self.missing
+        return levels + 1 if self.effects else levels * (levels > 1)
 
     @property
     def seen(self) -> list[str | float]:
@@ -281,10 +281,9 @@ class ColumnEncoding:
             if self.kind != "number":
                 numbers = torch.where(codes < len(self.levels), numbers, torch.nan)
             scaled = self.scaled(numbers)
-            absent = numbers.isnan()[:, None].float()
-            parts = absent if self.sign else torch.cat([scaled[:, None], absent], 1)
-            return parts[:, : self.width], scaled
-        return self._rows_of_levels()[codes.long()], codes.float()
+            both, end = torch.stack([scaled, numbers.isnan().float()], 1), 1 + self.missing
+            return both[:, end - self.width : end], scaled
+        return self._rows_of_levels()[codes.long(), : self.width], codes.float()
 
     def _rows_of_levels(self) -> Tensor:
         """What a network reads of each code of a category without a direction."""

@@ -120,6 +120,12 @@ class MonotoneEstimator(FittedState):
         places = [encoding.revenues.index(at) for at in concave]
         if empty := [column.label for column in columns if column.is_missing.all()]:
             warn_user(f"X has no value in {', '.join(empty)}: nothing can be learned from it")
+        same = [code.label for code in encoding.columns if code.sign and code.low == code.high]
+        if same := [label for label in same if label not in empty]:
+            warn_user(
+                f"X has one value in {', '.join(same)}, which has a direction: what other values "
+                "do cannot be learned"
+            )
         weights = None if weight is None else torch.tensor(weight)
         target = y if isinstance(response, str) else response.target(y)
         outcome = None if y.dim() > 1 else target.double().numpy()

@@ -94,43 +94,6 @@ def test_questions_are_about_the_one_monotone_prediction():
         assert explained[["probability", "flip_probability"]].stack().between(0, 1).all()
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith("G")])
-def test_units_and_signs_of_columns_change_nothing(kind):
-    """Powers of two divide exactly, so that the numbers are the same; IGCM sums r in its units."""
-    options, y, _ = KINDS[kind]
-    rows = X.assign(income=-X["income"] / 8.0, debt=4.0 * X["debt"], years=16 * X["years"])
-    options = {"monotonic_cst": dict.fromkeys(DIRECTIONS, 1), "epochs": 2, "hidden": 8, **options}
-    numbers = kind.endswith("Regressor")
-    model = getattr(estimators, kind)(**options).fit(rows, 2.0 * y if numbers else y)
-    found, wanted = monotone_prediction(model, rows), monotone_prediction(fitted(kind), X)
-    np.testing.assert_array_equal(found, 2.0 * wanted if numbers else wanted)
-
-
-@pytest.mark.filterwarnings("ignore:.*beyond the training rows")
-def test_bands_nest_and_a_column_that_is_there_twice_keeps_its_direction():
-    levels = [0.2, 0.5, 0.9, 0.99]
-    for kind in KINDS:
-        if fitted(kind).rows_behind_ is not None:
-            lower, upper = zip(
-                *((b.lower, b.upper) for b in (fitted(kind).predict_bands(X, v) for v in levels)),
-                strict=True,
-            )
-            assert (np.diff(lower, axis=0) <= 0).all(), kind
-            assert (np.diff(upper, axis=0) >= 0).all(), kind
-            assert (lower[0] < upper[0]).all(), kind
-    twice = X.assign(again=X["debt"])
-    for kind in ("GCMClassifier", "GCMRegressor", "GCMSurvival"):
-        options, y, _ = KINDS[kind]
-        cst = {**DIRECTIONS, "again": 1}
-        model = getattr(estimators, kind)(monotonic_cst=cst, epochs=3, hidden=8, **options)
-        chosen = twice.dropna()
-        low = monotone_prediction(model.fit(twice, y), chosen)
-        for columns in (["debt"], ["again"], ["debt", "again"]):
-            high = monotone_prediction(model, chosen.assign(**{c: chosen[c] + 9 for c in columns}))
-            assert (high >= low).all(), (kind, columns)
-        assert (high > low).any(), kind
-
-
 def test_scores_that_rows_do_not_have_are_left_out():
     for kind, rows, wanted in (
         ("GCMRegressor", slice(None), {"r2", "rmse", "log_score"}),

@@ -105,13 +105,7 @@ def test_the_density_of_a_time_integrates_to_its_probabilities_and_those_of_its_
 CENSORED = {"left": (0.0, 0.8), "right": (1.1, INF), "interval": (0.6, 1.4), "narrow": (0.9, 1.0)}
 
 
-@pytest.mark.long(
-    keep=(
-        "right-cured-Normal-(2,)",
-        "narrow-finite-Logistic-(2, 2)",
-        "interval-cured-Normal-(2, 2)",
-    )
-)
+@pytest.mark.long(keep=("right-cured-Normal-(2,)", "narrow-finite-Logistic-(2, 2)"))
 @shapes
 @families
 @atoms
@@ -149,3 +143,12 @@ def test_the_density_of_costs_given_a_time_integrates_to_one() -> None:
 
     total = sum(quad(density, -60.0, revenue[k], args=(k,), limit=200)[0] for k in (0, 1))
     assert total == pytest.approx(1.0, abs=1e-9)
+
+
+def test_costs_given_a_time_have_the_same_density_alone_and_among_others() -> None:
+    p_t = event_time("Normal", (2, 2))
+    posterior = p_t.cost_posterior(torch.tensor([1.2, 1.2, 0.0]))
+    draws = posterior.sample((5, 4))
+    alone = torch.stack([posterior.log_prob(draw) for draw in draws.flatten(0, 1)])
+    assert alone.isfinite().all()
+    torch.testing.assert_close(posterior.log_prob(draws), alone.reshape(5, 4))

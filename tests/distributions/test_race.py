@@ -41,11 +41,14 @@ def by_quadrature(name: str, k: int) -> float:
     return float(integrate.trapezoid(np.exp(log_f), margin))
 
 
-def test_a_cost_has_the_density_of_scipys_left_skewed_gumbel() -> None:
+def test_a_cost_has_density_and_moments_of_scipys_left_skewed_gumbel() -> None:
     loc, scale = torch.tensor([0.1, -2.0]).double(), torch.tensor([0.7, 3.0]).double()
     value = torch.linspace(-9.0, 4.0, 14).double().unsqueeze(-1)
-    want = stats.gumbel_l(loc.numpy(), scale.numpy()).logpdf(value.numpy())
-    torch.testing.assert_close(MinimumGumbel(loc, scale).log_prob(value), torch.from_numpy(want))
+    ours, scipys = MinimumGumbel(loc, scale), stats.gumbel_l(loc.numpy(), scale.numpy())
+    want = torch.from_numpy(scipys.logpdf(value.numpy()))
+    torch.testing.assert_close(ours.log_prob(value), want)
+    for found, moment in ((ours.mean, scipys.mean()), (ours.variance, scipys.var())):
+        torch.testing.assert_close(found, torch.from_numpy(moment))
 
 
 @pytest.mark.parametrize("name", RACES)

@@ -185,6 +185,7 @@ def test_the_table_has_the_sites_of_a_story() -> None:
         "effect": (4,), "z": (4,), "m": (), "proxy": (), "c": (2,), "y": (),
     }  # fmt: skip
     assert set(table.read_by) == {"all"}
+    assert not table.depends_on_r.any()
     whole = check_story(GCM(3, 2, prior="standard"))
     assert whole.read_by.to_dict() == {
         "z": "all", "x": "program", "w": "program", "r": "program", "c": "all", "y": "all",

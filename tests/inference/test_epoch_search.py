@@ -122,6 +122,7 @@ def test_few_rows_are_trained_on_for_few_epochs() -> None:
     with pytest.warns(UserWarning, match=r"members need 20 rows or more to learn from, got 12: "):
         result = fit(model, *rows(12), **QUICK)
     assert len(result.rows) == 2
+    fit(MemberGCM(3, 2), *rows(20), **QUICK)  # a warning would be an error
     cases: Any = (
         *((19, "auto", 0), (20, "auto", 2), (20_000, "auto", 2), (20_001, "auto", 0)),
         *((20_001, True, 2), (20, False, 0), (19, True, 0)),

@@ -114,6 +114,9 @@ def test_levels_outside_are_refused() -> None:
     x, r, y = zoo.rows_of("ordinal", 30)
     with pytest.raises(ValueError, match="y must be a level from 0 to 2 for 3 levels"):
         fit(GCM(3, 2, response="ordinal"), x, r, y)
+    for level in (-1.0, 0.5, 3.0):
+        with pytest.raises(ValueError, match=rf"y must be a level from 0 to 2.* got \[{level}"):
+            Ordinal(levels=3).check_outcome(torch.tensor([0.0, 2.0, level]))
 
 
 def test_two_levels_are_a_binary_response() -> None:

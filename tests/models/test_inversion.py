@@ -118,3 +118,13 @@ def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="needs revenues that are not quantile levels"):
         GCM(3, 1, response="quantile").required_revenue(torch.zeros(4, 3), 0.5)
     assert not hasattr(IGCM(3, 2), "required_revenue")
+
+
+def test_times_of_a_model_without_revenues_need_none() -> None:
+    model, x = GCM(2, 0, response="survival", hidden=4), torch.randn(5, 2)
+    times = torch.linspace(0.2, 3.0, 5).double()
+    found = model.along(x, lambda cdf, t: cdf(t), times, revenue=None)
+    later = model.predictive(x, torch.zeros(5, 0)).survival(times).diagonal()
+    torch.testing.assert_close(found, 1.0 - later.double())
+    with pytest.raises(ValueError, match="r must have shape"):
+        GCM(2, 1, response="survival").along(x, lambda cdf, t: cdf(t), times, revenue=None)

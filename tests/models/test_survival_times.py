@@ -11,6 +11,7 @@ import zoo
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.data import SurvivalTimes
+from pyro_gcm.responses import Survival
 
 
 @pytest.mark.parametrize(
@@ -82,3 +83,10 @@ def test_timestamps_keep_their_digits() -> None:
         zero = torch.zeros(1, 4)
         p_y = model.y_dist(model.c_dist(zero, zero[:, :3]), zero[:, :3], zero[:, :2])
         assert float(p_y.log_prob(nothing)) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_the_cured_fraction_starts_at_kaplan_and_meiers_estimate() -> None:
+    lower = torch.tensor([4.0, 9.0, 1.0, 7.0, 3.0, 2.0, 8.0, 6.0, 10.0, 5.0])
+    upper = torch.where(lower < 5.0, lower, torch.inf)  # the first four of ten
+    y = torch.stack([lower, upper, torch.zeros(10)], -1)
+    assert Survival().initial_cured_fraction(y) == pytest.approx(0.6)

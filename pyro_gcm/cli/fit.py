@@ -169,9 +169,6 @@ def fit(
             output.note(f"column {name!r} {doubt}")
     if not directions:
         warnings.warn("no column has a direction, see --increasing", stacklevel=1)
-    for name in directions:
-        if X[name].nunique() == 1:
-            warnings.warn(f"column {name!r} has the same value in all rows", stacklevel=1)
     settings: dict[str, Any] = {"epochs": epochs, "device": device}
     settings |= {"members": members, "random_state": seed, "verbose": not output.quiet}
     name = KINDS[found.kind]

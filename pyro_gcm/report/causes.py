@@ -9,7 +9,7 @@ import numpy as np
 
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.estimators.competing import concordance_of
-from pyro_gcm.estimators.targets import NoPairs
+from pyro_gcm.estimators.event_times import NoPairs
 from pyro_gcm.plots.axes import PALETTE, ticks_of_shares
 from pyro_gcm.report.page import Block, Figure, Figures, Paragraph, Table, drawn
 from pyro_gcm.report.subject import Array, Subject, amount, percent, quoted, shortened

@@ -272,7 +272,10 @@ def test_a_column_with_one_value_is_warned_of() -> None:
         *("--out=new", *QUICK),
     )
     assert done.code == 0
-    assert done.err == "pyro-gcm fit: warning: column 'flat' has the same value in all rows\n"
+    assert done.err == (
+        "pyro-gcm fit: warning: X has one value in column 'flat', which has a direction: what "
+        "other values do cannot be learned\n"
+    )
 
 
 def test_of_many_columns_the_first_are_shown_and_all_are_read() -> None:

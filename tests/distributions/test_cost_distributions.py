@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pyro.distributions as dist
 import torch
 from order_event_cases import (
     event_shapes,
@@ -11,10 +12,8 @@ from order_event_cases import (
     outcomes,
 )
 
-from pyro_gcm.distributions import (
-    InfiniteCost,
-    OrderEvent,
-)
+from pyro_gcm._utils.standardizer import Standardizer
+from pyro_gcm.distributions import CostUnits, InfiniteCost, OrderEvent
 
 
 @outcomes
@@ -55,3 +54,10 @@ def test_certainly_infinite_cost_never_happens(shape: tuple[int, ...]) -> None:
     assert torch.autograd.grad(event.log_probs()[0], logits)[0].item() == 0.0
     assert event.cost.sample((20,)).isposinf().all()
     assert event.cost_posterior(torch.tensor(0.0)).sample((20,)).isposinf().all()
+
+
+def test_costs_in_the_units_of_the_data_are_reparametrised_where_the_standard_ones_are() -> None:
+    units = CostUnits(Standardizer(2), torch.zeros(3, 2), torch.zeros(3, 2))
+    for family, reparametrised in ((dist.Normal, True), (dist.VonMises, False)):
+        standard = family(torch.zeros(3, 2), torch.ones(3, 2)).to_event(1)
+        assert units.of(standard).has_rsample == reparametrised

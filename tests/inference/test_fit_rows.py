@@ -15,6 +15,7 @@ from torch import Tensor
 from training_runs import QUICK, same, weights
 
 from pyro_gcm import GCM, fit
+from pyro_gcm.inference.training_data import DataInMemory
 from pyro_gcm.training.options import TrainingOptions
 
 
@@ -143,3 +144,13 @@ def test_one_row_may_be_held_out_or_learned_from() -> None:
         options = TrainingOptions(validation=share, device="cpu")
         parts = options.parts(10, torch.Generator().manual_seed(0))
         assert tuple(map(len, parts)) == sizes
+
+
+@pytest.mark.filterwarnings("ignore:.* rows are copies of others")
+def test_copies_of_a_row_are_held_out_together(toy: zoo.Rows) -> None:
+    columns = [column[:50].repeat_interleave(4, 0) for column in (toy.x, toy.r, toy.y)]
+    options = TrainingOptions(validation=0.2, device="cpu")
+    data = DataInMemory(GCM(3, 2), columns, None, None, options)
+    learned, out = ({*columns[0][part, 0].tolist()} for part in (data.learn, data.held_out))
+    assert len(out) == 10
+    assert not learned & out

@@ -136,8 +136,10 @@ def test_outcome_that_the_model_excludes_is_an_error() -> None:
     model.infinite_net.logits.data.fill_(math.inf)
     state = torch.get_rng_state()
     for asked in ({}, {"method": "importance"}):
-        with pytest.raises(RuntimeError, match="no proposal explains the observations of 4 rows"):
-            model.posterior(x, r, torch.ones(4), **asked, **QUIET)
+        for y in (torch.ones(4), torch.tensor([0.0, 1.0, 1.0, 0.0])):
+            message = f"no proposal explains the observations of {int(y.sum())} rows"
+            with pytest.raises(RuntimeError, match=message):
+                model.posterior(x, r, y, **asked, **QUIET)
         assert torch.equal(torch.get_rng_state(), state)
     draws = model.posterior(x, r, torch.zeros(4), **QUIET)
     assert draws["c"].isposinf().all()

@@ -105,7 +105,9 @@ def test_the_density_of_a_time_integrates_to_its_probabilities_and_those_of_its_
 CENSORED = {"left": (0.0, 0.8), "right": (1.1, INF), "interval": (0.6, 1.4), "narrow": (0.9, 1.0)}
 
 
-@pytest.mark.long(keep=("right-cured-Normal-(2,)", "narrow-finite-Logistic-(2, 2)"))
+@pytest.mark.long(
+    keep=("right-cured-Normal-(2,)", "narrow-finite-Logistic-(2, 2)", "interval-finite-Normal-(2,)")
+)
 @shapes
 @families
 @atoms

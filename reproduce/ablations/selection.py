@@ -124,8 +124,10 @@ def _float(values: Any) -> torch.Tensor:
     return torch.from_numpy(np.asarray(values, np.float32))
 
 
+LONGER = "GCM of both, 300 epochs"
 METHODS = {
     "GCM of both": both,
+    LONGER: both,
     "GCM of the seen rows": alone,
     "Heckman's two steps": two_steps,
     "Least squares of the seen rows": least_squares,
@@ -167,6 +169,8 @@ STUDY = Study(
     counted="seeds",
     protocol="simulated",
     variant="",
-    settings=lambda dataset, method: [{"epochs": 60} if "GCM" in method else {}],
+    settings=lambda dataset, method: (
+        [{"epochs": 300 if method == LONGER else 60} if "GCM" in method else {}]
+    ),
     quick={"epochs": 1},
 )
